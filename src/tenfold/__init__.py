@@ -1,0 +1,56 @@
+"""tenfold trains many models at once, on every core, GPU and machine you have.
+
+    import tenfold
+
+    results = tenfold.map(train, range(10))
+
+Everything is imported when it is first used: `import tenfold` imports no framework and no cluster engine.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from tenfold.nursery import notice
+
+if TYPE_CHECKING:
+    from tenfold.dispatch.results import Results as Results
+    from tenfold.dispatch.using import use as use
+    from tenfold.errors import BadCall as BadCall
+    from tenfold.errors import TaskError as TaskError
+    from tenfold.errors import TasksFailed as TasksFailed
+    from tenfold.errors import TenfoldError as TenfoldError
+    from tenfold.verbs.map import map as map  # noqa: A004
+    from tenfold.verbs.warm import warm as warm
+    from tenfold.work.here import here as here
+    from tenfold.work.outcome import Outcome as Outcome
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "map": "tenfold.verbs.map",
+    "warm": "tenfold.verbs.warm",
+    "here": "tenfold.work.here",
+    "use": "tenfold.dispatch.using",
+    "Results": "tenfold.dispatch.results",
+    "Outcome": "tenfold.work.outcome",
+    "TenfoldError": "tenfold.errors",
+    "BadCall": "tenfold.errors",
+    "TaskError": "tenfold.errors",
+    "TasksFailed": "tenfold.errors",
+}
+__all__ = sorted([*_HOMES, "__version__"])
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tenfold' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+notice.watch()

@@ -1,0 +1,109 @@
+"""Feeds items lazily, in batches of consecutive tasks; leaves out what a run has finished; takes back what must go again."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from tenfold.engines import Batch
+from tenfold.errors import RunDiffers
+from tenfold.journal import fingerprint
+from tenfold.journal.store import Journal
+from tenfold.work.outcome import shorten
+
+
+class Feed:
+    """The tasks that are still to be sent. Reads no item before it is asked for."""
+
+    def __init__(self, items: Iterable[Any], journal: Journal, *, resumable: bool) -> None:
+        self._items: Iterator[Any] = iter(items)
+        self._journal = journal
+        self._resumable = resumable
+        self._finished = deque(journal.finished() if resumable else [])
+        self._again: deque[tuple[int, Sequence[int], list[Any]]] = deque()
+        self._batches = 0
+        self.drawn = 0
+        """Items read so far."""
+
+    def take(self, size: int) -> Batch | None:
+        """The next batch, of at most `size` tasks; None where there is nothing to send now."""
+        if self._again:
+            return self._returned(size)
+        first, items = self._fresh(size) if not self._finished else self._unfinished(size)
+        if not items:
+            return None
+        return self._batch(1, range(first, first + len(items)), items)
+
+    def is_empty(self) -> bool:
+        """Whether there is nothing to send at all."""
+        batch = self.take(1)
+        if batch is not None:
+            self._again.appendleft((batch.attempt, batch.indices, batch.items))
+        return batch is None
+
+    def again(self, attempt: int, indices: Sequence[int], items: list[Any]) -> None:
+        """Send these tasks again, before any new one."""
+        self._again.append((attempt, indices, items))
+
+    def digests(self, items: Sequence[Any]) -> bytes:
+        """What the journal keeps to recognise the items of a finished task by."""
+        return b"".join(map(_digest, items)) if self._resumable else b""
+
+    def _returned(self, size: int) -> Batch:
+        attempt, indices, items = self._again.popleft()
+        if len(items) > size:
+            self._again.appendleft((attempt, indices[size:], items[size:]))
+        return self._batch(attempt, indices[:size], items[:size])
+
+    def _batch(self, attempt: int, indices: Sequence[int], items: list[Any]) -> Batch:
+        self._batches += 1
+        return Batch(self._batches, attempt, indices, items)
+
+    def _fresh(self, size: int) -> tuple[int, list[Any]]:
+        """The common case: nothing was finished before."""
+        items = list(islice(self._items, size))
+        first = self.drawn
+        self.drawn += len(items)
+        return first, items
+
+    def _unfinished(self, size: int) -> tuple[int, list[Any]]:
+        """Skip what was finished, making sure that it is the same item; stop before the next finished one."""
+        for item in self._items:
+            index = self.drawn
+            self.drawn += 1
+            first, count = self._finished[0]
+            if index < first:
+                # Up to the next finished block there may be more: they come one at a time, which is only the edge.
+                return index, [item]
+            _same_item(self._journal, index, item)
+            if index == first + count - 1:
+                self._finished.popleft()
+                if not self._finished:
+                    return self._fresh(size)
+        return self.drawn, []
+
+
+def _digest(item: Any) -> bytes:
+    try:
+        return fingerprint.of_item(item)
+    except Exception:  # it cannot be pickled, so it cannot be recognised either
+        return bytes(fingerprint.DIGEST)
+
+
+def _same_item(journal: Journal, index: int, item: Any) -> None:
+    before = journal.digest(index)
+    if not before or before == _digest(item):
+        return
+    try:
+        kept = journal.item(index)
+        if kept == item:  # equal, but pickled in another way
+            return
+        was = f"was {shorten(kept)}"
+    except Exception:  # not kept, or a comparison that makes no single answer (arrays)
+        was = "was another one"
+    raise RunDiffers(
+        f"the run differs: item {index} {was} and is now {shorten(item)}. "
+        "Give run= another folder, or fresh=True to start this one anew"
+    )

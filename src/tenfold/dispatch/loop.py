@@ -1,0 +1,183 @@
+"""The loop: sends batches while there is room, journals what comes back, tries again what may be tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tenfold.dispatch.feed import Feed
+from tenfold.dispatch.pace import Pace
+from tenfold.dispatch.progress import Watch
+from tenfold.engines import (
+    Batch,
+    Broken,
+    Crew,
+    Event,
+    Failed,
+    Finished,
+    FinishedLarge,
+    GivenBack,
+    Printed,
+    Reported,
+)
+from tenfold.errors import WorkersUnavailable
+from tenfold.journal.store import Block, Journal
+from tenfold.work.outcome import Failure
+
+OnError = Literal["raise", "collect", "stop"]
+
+COMMIT_EVERY = 0.02  # seconds; a commit waits for the disk, so many small outcomes share one
+LOSSES_FORGIVEN = 1  # how often a task whose process somebody else killed goes again without using up a retry
+TICK = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the caller wants done about failures."""
+
+    retries: int
+    """How often a failed task is tried again."""
+    timeout: float | None
+    """Seconds after which we stop a task; None where nobody does, or the task does itself."""
+    on_error: OnError
+    """Whether the first failure for good ends the call."""
+
+
+class _Flight:
+    """A batch that is with a worker."""
+
+    __slots__ = ("batch", "done")
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        self.done = 0
+
+    def next(self, count: int) -> tuple[int, list[Any]]:
+        """Index of the next task and the items of the next `count`; marks them as done."""
+        first = self.batch.indices[self.done]
+        items = self.batch.items[self.done : self.done + count]
+        self.done += count
+        return first, items
+
+    @property
+    def rest(self) -> tuple[Sequence[int], list[Any]]:
+        return self.batch.indices[self.done :], self.batch.items[self.done :]
+
+
+class Dispatch:
+    """One call's loop."""
+
+    def __init__(self, crew: Crew, feed: Feed, journal: Journal, pace: Pace, policy: Policy, watch: Watch) -> None:
+        self._crew = crew
+        self._feed = feed
+        self._journal = journal
+        self._pace = pace
+        self._policy = policy
+        self._watch = watch
+        self._flights: dict[int, _Flight] = {}
+        self._failures: dict[int, int] = {}  # attempts of a task that failed by its own fault
+        self._losses: dict[int, int] = {}  # attempts that were lost with their process
+        self._stopped = False
+
+    def run(self) -> None:
+        """Until every task has its outcome; raises only where the call as a whole cannot go on."""
+        while not self._stopped:
+            self._send()
+            if not self._flights:
+                break
+            for event in self._crew.receive(self._patience()):
+                self._take(event)
+            if self._journal.seconds_since_commit() >= COMMIT_EVERY:
+                self._journal.commit()
+                self._watch.update(running=len(self._flights))
+            self._stop_overdue()
+        self._journal.commit()
+        self._watch.update(running=0)
+
+    def _patience(self) -> float:
+        uncommitted = COMMIT_EVERY - self._journal.seconds_since_commit()
+        return min(TICK, uncommitted) if uncommitted > 0 else TICK
+
+    def _send(self) -> None:
+        while len(self._flights) < self._crew.capacity * self._pace.depth():
+            batch = self._feed.take(self._pace.size())
+            if batch is None:
+                return
+            self._flights[batch.id] = _Flight(batch)
+            self._crew.send(batch)
+
+    def _stop_overdue(self) -> None:
+        limit = self._policy.timeout
+        if limit is None:
+            return
+        for batch, seconds in self._crew.running().items():
+            if seconds > limit:
+                text = f"it ran longer than timeout={limit:g} s and was stopped"
+                self._crew.stop(batch, Failure("timeout", text))
+
+    # -- events -------------------------------------------------------------------------------------------------
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, Finished):
+            block = self._block(event, event.seconds)
+            self._journal.add_values(block, event.bodies)
+            self._pace.learn(sum(event.seconds), len(event.seconds))
+            self._watch.add(done=len(event.seconds))
+        elif isinstance(event, FinishedLarge):
+            self._journal.add_large(self._block(event, [event.seconds]), event.memory)
+            self._pace.learn(event.seconds, 1)
+            self._watch.add(done=1)
+        elif isinstance(event, Failed):
+            self._fail(event)
+        elif isinstance(event, GivenBack):
+            self._send_again(event)
+        elif isinstance(event, Reported):
+            self._journal.add_reports(event.reports)
+            self._watch.report(event.reports[-1])
+        elif isinstance(event, Printed):
+            self._watch.print(event.text)
+        elif isinstance(event, Broken):
+            raise WorkersUnavailable(
+                f"the function cannot be loaded in a worker: {event.failure.summary}\n\n{event.failure.traceback}"
+            )
+
+    def _block(self, event: Finished | FinishedLarge | Failed, seconds: Sequence[float]) -> Block:
+        flight = self._flights[event.batch]
+        first, items = flight.next(len(seconds))
+        if flight.done == len(flight.batch.indices):
+            del self._flights[event.batch]
+        digests = self._feed.digests(items)
+        attempt = flight.batch.attempt
+        return Block(first, seconds, event.peak, event.seat, event.worker, attempt, items, digests)
+
+    def _fail(self, event: Failed) -> None:
+        block = self._block(event, [event.seconds])
+        index, failure = block.first, event.failure
+        self._journal.add_attempt(block, failure)
+        if self._may_try_again(index, event):
+            self._feed.again(block.attempts + 1, [index], list(block.items))
+            return
+        self._journal.add_failure(block, failure)
+        self._watch.add(failed=1)
+        if self._policy.on_error == "stop":
+            self._stopped = True
+
+    def _may_try_again(self, index: int, event: Failed) -> bool:
+        if event.failure.kind == "unsendable":
+            return False  # it will not be any other next time
+        if event.lost and self._losses.get(index, 0) < LOSSES_FORGIVEN:
+            self._losses[index] = self._losses.get(index, 0) + 1
+            return True
+        self._failures[index] = self._failures.get(index, 0) + 1
+        return self._failures[index] <= self._policy.retries
+
+    def _send_again(self, event: GivenBack) -> None:
+        flight = self._flights.pop(event.batch)
+        indices, items = flight.rest
+        attempt = flight.batch.attempt
+        if event.apart:
+            for index, item in zip(indices, items, strict=True):
+                self._feed.again(attempt, [index], [item])
+        elif len(indices):
+            self._feed.again(attempt, indices, items)

@@ -1,0 +1,158 @@
+"""What a call gives back: a sequence in item order that opens values when they are read."""
+
+from __future__ import annotations
+
+import html
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from tenfold.dispatch.progress import duration
+from tenfold.errors import TaskError
+from tenfold.journal.store import Journal
+from tenfold.machine.installed import missing
+from tenfold.plan.needs import readable
+from tenfold.work.outcome import Outcome, Report, shorten
+
+if TYPE_CHECKING:
+    import pandas
+
+SHOWN = 8
+
+
+class Results(Sequence[Any]):
+    """The values of a call, in item order. The place of a failed task holds its `TaskError`.
+
+    Values stay in the journal until they are read. One that was read by its index is kept, so that it is the same object the
+    next time; going through all of them keeps none.
+    """
+
+    def __init__(self, journal: Journal, count: int, *, seconds: float = 0.0, workers: int = 0) -> None:
+        self._journal = journal
+        self._count = count
+        self._read: dict[int, Any] = {}
+        self._block: list[Outcome] = []
+        self.seconds = seconds
+        """How long the call took."""
+        self.workers = workers
+        """How many tasks ran at once."""
+        weakref.finalize(self, journal.close)
+
+    # -- the sequence -------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(self._count))]
+        place = index + self._count if index < 0 else index
+        if not 0 <= place < self._count:
+            raise IndexError(f"result {index} of {self._count}")
+        if place not in self._read:
+            self._read[place] = _value(self._outcome(place))
+        return self._read[place]
+
+    def __iter__(self) -> Iterator[Any]:
+        for outcome in self.outcomes:
+            yield self._read[outcome.index] if outcome.index in self._read else _value(outcome)
+
+    def _outcome(self, index: int) -> Outcome:
+        if not self._block or not self._block[0].index <= index <= self._block[-1].index:
+            try:
+                self._block = self._journal.block(index)
+            except LookupError:
+                return _missing(index)
+        return self._block[index - self._block[0].index]
+
+    # -- more than values ---------------------------------------------------------------------------------------
+
+    @property
+    def outcomes(self) -> Iterator[Outcome]:
+        """What became of each task, in item order; tasks that were never run (the call was stopped) come as failed."""
+        expected = 0
+        for outcome in self._journal.outcomes():
+            if outcome.index >= self._count:
+                return
+            yield from map(_missing, range(expected, outcome.index))
+            yield outcome
+            expected = outcome.index + 1
+        yield from map(_missing, range(expected, self._count))
+
+    @property
+    def failures(self) -> list[TaskError]:
+        """One error per failed task, in item order, each with the worker's traceback."""
+        return [error for outcome in self._journal.outcomes(failed_only=True) if (error := outcome.error) is not None]
+
+    def reports(self, index: int | None = None) -> Iterator[Report]:
+        """What tasks told with `here().report`, of one task or of all."""
+        return self._journal.reports(index)
+
+    def frame(self) -> pandas.DataFrame:
+        """A table: one row per task, with columns from the item and the value where those are dicts."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise missing("pandas, which Results.frame() needs,", "pandas") from error
+        return pandas.DataFrame.from_records([_record(outcome) for outcome in self.outcomes], index="task")
+
+    # -- for people ---------------------------------------------------------------------------------------------
+
+    def summary(self) -> str:
+        """One line."""
+        done, failed = self._journal.counts()
+        words = [f"{self._count} tasks", f"{done} done"] + ([f"{failed} failed"] if failed else [])
+        if self.workers:
+            words.append(f"{duration(self.seconds)} with {self.workers} at a time")
+        return ", ".join(words)
+
+    def __repr__(self) -> str:
+        lines = [f"Results: {self.summary()}"]
+        for place, outcome in zip(range(SHOWN), self.outcomes, strict=False):
+            text = shorten(outcome.value, 60) if outcome.failure is None else f"failed: {outcome.failure.summary}"
+            lines.append(f"  [{place}] {shorten_line(text, 90)}")
+        if self._count > SHOWN:
+            lines.append(f"  ... {self._count - SHOWN} more")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for _, outcome in zip(range(SHOWN), self.outcomes, strict=False):
+            text = shorten(outcome.value, 80) if outcome.failure is None else f"failed: {outcome.failure.summary}"
+            cells = [str(outcome.index), shorten(outcome.item, 40), shorten_line(text, 100), duration(outcome.seconds)]
+            cells.append(readable(outcome.peak) if outcome.peak else "")
+            rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
+        head = "".join(f"<th>{name}</th>" for name in ("task", "item", "value", "time", "peak memory"))
+        more = f"<p>... {self._count - SHOWN} more</p>" if self._count > SHOWN else ""
+        summary = html.escape(self.summary())
+        return f"<div><b>{summary}</b><table><tr>{head}</tr>{''.join(rows)}</table>{more}</div>"
+
+
+def shorten_line(text: str, most: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 3] + "..."
+
+
+def _value(outcome: Outcome) -> Any:
+    return outcome.error if outcome.failure is not None else outcome.value
+
+
+def _missing(index: int) -> Outcome:
+    from tenfold.work.outcome import Failure
+
+    failure = Failure("died", "it was not run: the call was stopped before its turn")
+    return Outcome(index, False, None, failure, 0.0, 0.0, 0, -1, "", 0)
+
+
+def _record(outcome: Outcome) -> dict[str, Any]:
+    item = outcome.item if isinstance(outcome.item, dict) else {"item": outcome.item}
+    value = outcome.value if isinstance(outcome.value, dict) else {"value": outcome.value}
+    error = outcome.failure.summary if outcome.failure is not None else None
+    told = {"task": outcome.index, "seconds": outcome.seconds, "attempts": outcome.attempts, "error": error}
+    return {**item, **({} if outcome.failure else value), **told}

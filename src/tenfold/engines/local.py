@@ -1,0 +1,451 @@
+"""This machine, without a server: workers forked from the nursery, one per seat.
+
+    send ──> the worker with the least to do ──(wire)──> worker
+    receive <── slates, wires, outputs, exits <──────────┘
+
+A worker is one process on one seat. It is started when there is a batch for it, and replaced when it dies, when it leaves
+because its memory grew, and after every task where the plan isolates tasks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import socket
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from tenfold import machine
+from tenfold.engines import Batch, Broken, Event, Failed, Finished, FinishedLarge, GivenBack, Printed, Reported
+from tenfold.errors import WorkersUnavailable
+from tenfold.machine import Machine
+from tenfold.machine.memory import private
+from tenfold.nursery import child, leases, slate, used
+from tenfold.nursery.forking import Forking, NurseryLost
+from tenfold.nursery.spawning import Spawning
+from tenfold.nursery.starter import Exited, Refused, Started, Starter
+from tenfold.nursery.wire import Closed, Wire
+from tenfold.plan.choose import Abilities, Plan
+from tenfold.plan.needs import readable
+from tenfold.plan.seats import Seat
+from tenfold.work import parcel
+from tenfold.work.exits import describe
+from tenfold.work.outcome import Failure, Report
+from tenfold.work.run import Job, unsendable
+
+POLL = 0.05  # how often slates are read and memory is checked without being woken
+TAIL = 4096  # bytes of a worker's output that are kept for the error, should it die
+STILLBORN_LIMIT = 3  # workers in a row that may die before their first task
+
+
+def engine(address: str) -> LocalEngine:
+    return LocalEngine()
+
+
+class LocalEngine:
+    """Processes of this machine."""
+
+    abilities = Abilities(
+        parallel=True,
+        processes=True,
+        stops="kill",
+        limits_memory=True,
+        isolates=True,
+        leases_gpus=True,
+        seconds_per_batch=0.0002,
+    )
+
+    def machine(self) -> Machine:
+        return machine.look()
+
+    def open(self, function: Callable[[Any], Any], job: Job, plan: Plan) -> LocalCrew:
+        return LocalCrew(function, job, plan)
+
+
+class Worker:
+    """The caller's view of one worker process."""
+
+    def __init__(self, name: int, seat: Seat) -> None:
+        self.name = name
+        self.seat = seat
+        ours, self._theirs = socket.socketpair()
+        ours.setblocking(False)
+        self.wire = Wire(ours)
+        self.output, self._output_theirs = os.pipe()
+        os.set_blocking(self.output, False)
+        self._slate_handle = slate.create()
+        self.slate = slate.Slate(self._slate_handle)
+        self.pid = 0
+        self.batches: deque[Batch] = deque()
+        self.place = 0  # tasks of the first batch that are done
+        self.memory_at_start: int | None = None
+        self.peak = 0
+        self.leaving = False
+        self.verdict: Failure | None = None  # why we killed it
+        self.tail = bytearray()
+        self.starter: Starter | None = None
+
+    @property
+    def theirs(self) -> tuple[int, int, int]:
+        return self._theirs.fileno(), self._output_theirs, self._slate_handle
+
+    def close_theirs(self) -> None:
+        """The worker has its ends now; ours must go, or we would never see it close them."""
+        if self._output_theirs >= 0:
+            self._theirs.close()
+            os.close(self._output_theirs)
+            os.close(self._slate_handle)
+            self._output_theirs = -1
+
+    def close(self) -> None:
+        self.close_theirs()
+        self.wire.close()
+        os.close(self.output)
+        self.slate.close()
+
+    @property
+    def label(self) -> str:
+        return f"{socket.gethostname()}:{self.pid}"
+
+
+class LocalCrew:
+    """The workers of one call."""
+
+    def __init__(self, function: Callable[[Any], Any], job: Job, plan: Plan) -> None:
+        self._job = job
+        self._plan = plan
+        self._function = parcel.pack_function(function)
+        self._function_handle = parcel.shared(self._function) if self._function.size > child.INLINE else None
+        self._function_bytes = self._function.to_bytes() if self._function_handle is None else b""
+        self._modules = used.modules(function)
+        self._starter: Starter = self._new_starter()
+        self._spawner: Starter | None = None
+        self._selector = selectors.DefaultSelector()
+        self._listen_to_starter()
+        self._free = deque(plan.seats)
+        self._workers: dict[int, Worker] = {}
+        self._waiting: deque[Batch] = deque()
+        self._events: list[Event] = []
+        self._names = 0
+        self._stillborn = 0
+        self._nurseries_lost = 0
+        self._last_poll = 0.0
+        self._retire_above = self._fair_share()
+        self.capacity = len(plan.seats)
+
+    def _fair_share(self) -> int:
+        """Growth after which a worker is replaced: half of its part of the machine."""
+        return machine.look().memory // (2 * len(self._plan.seats))
+
+    # -- the port -----------------------------------------------------------------------------------------------
+
+    def send(self, batch: Batch) -> None:
+        self._waiting.append(batch)
+        self._place()
+
+    def receive(self, seconds: float) -> list[Event]:
+        self._poll()
+        if not self._events:
+            wait = min(seconds, POLL) if self._workers else seconds
+            for key, _ in self._selector.select(0 if self._waiting and not self._workers else max(0.0, wait)):
+                key.data()
+            self._poll()
+        self._place()
+        events, self._events = self._events, []
+        return events
+
+    def running(self) -> dict[int, float]:
+        found = {}
+        for worker in self._workers.values():
+            seen = worker.slate.seen()
+            if seen is not None and worker.verdict is None:
+                found[seen[0]] = seen[2]
+        return found
+
+    def stop(self, batch: int, failure: Failure) -> None:
+        for worker in self._workers.values():
+            if worker.batches and worker.batches[0].id == batch and worker.verdict is None:
+                self._kill(worker, failure)
+
+    def close(self) -> None:
+        self._starter.close()
+        if self._spawner is not None:
+            self._spawner.close()
+        for worker in self._workers.values():
+            leases.give(worker.seat)
+            worker.close()
+        self._workers.clear()
+        self._selector.close()
+        if self._function_handle is not None:
+            os.close(self._function_handle)
+            self._function_handle = None
+
+    # -- placing batches ----------------------------------------------------------------------------------------
+
+    def _place(self) -> None:
+        """Give each waiting batch to an idle worker, a new worker, or the one with the least to do."""
+        while self._waiting:
+            worker = self._pick()
+            if worker is None:
+                return
+            batch = self._waiting.popleft()
+            self._hand_over(worker, batch)
+
+    def _pick(self) -> Worker | None:
+        ready = [worker for worker in self._workers.values() if not worker.leaving and worker.verdict is None]
+        if self._plan.isolate:
+            ready = [worker for worker in ready if not worker.batches]
+        idle = next((worker for worker in ready if not worker.batches), None)
+        return idle or self._start_worker() or min(ready, key=lambda worker: len(worker.batches), default=None)
+
+    def _hand_over(self, worker: Worker, batch: Batch) -> None:
+        try:
+            packed = parcel.pack(batch.items)
+        except Exception as error:
+            self._events += _refuse_items(batch, worker.seat.index, error)
+            return
+        worker.batches.append(batch)
+        if self._plan.isolate:
+            worker.leaving = True
+        message = ("batch", batch.id, batch.attempt, batch.indices)
+        with contextlib.suppress(Closed):  # it has just died; its exit gives the batch back
+            if packed.size <= child.INLINE:
+                worker.wire.send((*message, packed.to_bytes()))
+            else:
+                handle = parcel.shared(packed)
+                worker.wire.send((*message, None), [handle])
+                os.close(handle)
+        self._listen(worker)
+
+    # -- starting and ending workers ----------------------------------------------------------------------------
+
+    def _new_starter(self) -> Starter:
+        scratch = self._job.folder if self._job.scratch else None
+        wants_spawn = os.environ.get("TENFOLD_START") == "spawn" or sys.platform != "linux"
+        return Spawning(self._modules, scratch) if wants_spawn else Forking(self._modules, scratch)
+
+    def _listen_to_starter(self) -> None:
+        if self._starter.handle is not None:
+            self._selector.register(self._starter.handle, selectors.EVENT_READ, lambda: None)  # see _poll
+
+    def _start_worker(self) -> Worker | None:
+        seat = next((seat for seat in self._free if leases.take(seat)), None)
+        if seat is None:
+            return None
+        self._free.remove(seat)
+        self._names += 1
+        worker = Worker(self._names, seat)
+        self._workers[worker.name] = worker
+        order = {
+            "seat": seat,
+            "environment": dict(os.environ),
+            "cwd": os.getcwd(),
+            "path": list(sys.path),
+            "argv": list(sys.argv),
+            "alone": self._plan.isolate,
+            "retire_above": self._retire_above,
+            "scratch": self._job.folder if self._job.scratch else None,
+        }
+        worker.wire.send(("order", order))
+        if self._function_handle is not None:
+            worker.wire.send(("job", self._job, None), [self._function_handle])
+        else:
+            worker.wire.send(("job", self._job, self._function_bytes))
+        self._selector.register(worker.output, selectors.EVENT_READ, lambda: self._read_output(worker))
+        self._listen(worker)
+        worker.starter = self._starter
+        try:
+            self._starter.start(worker.name, worker.theirs)
+        except NurseryLost as lost:
+            self._replace_nursery(lost)
+            return None
+        return worker
+
+    def _listen(self, worker: Worker) -> None:
+        """Wait for what the worker sends, and for room to send it what its socket could not take yet."""
+        writes = selectors.EVENT_WRITE if worker.wire.unsent else 0
+        events = selectors.EVENT_READ | writes
+        try:
+            if self._selector.get_key(worker.wire.socket).events != events:
+                self._selector.modify(worker.wire.socket, events, lambda: self._read_wire(worker))
+        except KeyError:
+            self._selector.register(worker.wire.socket, events, lambda: self._read_wire(worker))
+
+    def _kill(self, worker: Worker, failure: Failure) -> None:
+        worker.verdict = failure
+        if worker.starter is not None:
+            with contextlib.suppress(NurseryLost):
+                worker.starter.kill(worker.name)
+
+    def _hear_starter(self) -> None:
+        try:
+            news = self._starter.events()
+        except NurseryLost as lost:
+            self._replace_nursery(lost)
+            return
+        if self._spawner is not None:
+            news += self._spawner.events()
+        for event in news:
+            worker = self._workers.get(event.name)
+            if worker is None:
+                continue
+            if isinstance(event, Started):
+                worker.pid = event.pid
+                worker.close_theirs()
+            elif isinstance(event, Refused):
+                self._spawn_instead(worker)
+            elif isinstance(event, Exited):
+                self._bury(worker, event.status)
+
+    def _spawn_instead(self, worker: Worker) -> None:
+        if self._spawner is None:
+            self._spawner = Spawning(self._modules, None)
+        worker.starter = self._spawner
+        self._spawner.start(worker.name, worker.theirs)
+
+    def _replace_nursery(self, lost: NurseryLost) -> None:
+        """The nursery was killed, and its workers with it: take a new one, and give back what they had."""
+        self._nurseries_lost += 1
+        if self._nurseries_lost >= STILLBORN_LIMIT:
+            raise WorkersUnavailable(f"the nursery died {self._nurseries_lost} times; the last one wrote:\n{lost}")
+        with contextlib.suppress(KeyError):
+            self._selector.unregister(self._starter.handle or -1)
+        self._starter.close()
+        self._starter = self._new_starter()
+        self._listen_to_starter()
+        for worker in [worker for worker in self._workers.values() if worker.starter is not self._spawner]:
+            self._stillborn = 0
+            self._bury(worker, -9)
+
+    def _bury(self, worker: Worker, status: int) -> None:
+        """A worker is gone. Tell what it had finished, then what it was doing, then what it had not begun."""
+        self._read_wire(worker)
+        self._read_output(worker)
+        self._drain(worker)
+        running = worker.slate.seen()
+        began = worker.memory_at_start is not None
+        del self._workers[worker.name]
+        for handle in (worker.wire.socket, worker.output):
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(handle)
+        if worker.batches and running is not None and worker.batches[0].id == running[0]:
+            failure = worker.verdict or describe(status, bytes(worker.tail), worker.peak)
+            lost = worker.verdict is None and status == -9
+            self._events.append(
+                Failed(running[0], running[2], failure, worker.peak, worker.seat.index, worker.label, lost)
+            )
+            self._advance(worker, 1)
+        self._events += [GivenBack(batch.id) for batch in worker.batches]
+        leases.give(worker.seat)
+        self._free.append(worker.seat)
+        self._count_stillborn(began, status, worker)
+        worker.close()
+
+    def _count_stillborn(self, began: bool, status: int, worker: Worker) -> None:
+        self._stillborn = 0 if began else self._stillborn + 1
+        if self._stillborn >= STILLBORN_LIMIT:
+            text = describe(status, bytes(worker.tail), 0)
+            raise WorkersUnavailable(
+                f"{STILLBORN_LIMIT} workers in a row died before their first task: {text.summary}\n{text.output}"
+            )
+
+    # -- hearing from workers -----------------------------------------------------------------------------------
+
+    def _poll(self) -> None:
+        self._hear_starter()
+        now = time.monotonic()
+        if now - self._last_poll < POLL:
+            return
+        self._last_poll = now
+        for worker in list(self._workers.values()):
+            self._drain(worker)
+            self._check_memory(worker)
+
+    def _check_memory(self, worker: Worker) -> None:
+        if worker.seat.memory is None or worker.memory_at_start is None or worker.verdict is not None:
+            return
+        in_use = private(worker.pid) - worker.memory_at_start
+        if in_use > worker.seat.memory and worker.slate.seen() is not None:
+            limit = readable(worker.seat.memory)
+            self._kill(worker, Failure("memory", f"it used {readable(in_use)}, and memory={limit}; it was stopped"))
+
+    def _read_output(self, worker: Worker) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while data := os.read(worker.output, 65536):
+                worker.tail = (worker.tail + data)[-TAIL:]
+                self._events.append(Printed(data.decode(errors="replace")))
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(worker.output)
+
+    def _read_wire(self, worker: Worker) -> None:
+        with contextlib.suppress(Closed):
+            worker.wire.flush()
+        for message, handles in worker.wire.arrived():
+            self._drain(worker)
+            self._hear(worker, message, handles)
+        if worker.wire.ended:
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(worker.wire.socket)
+        else:
+            self._listen(worker)
+
+    def _hear(self, worker: Worker, message: tuple[Any, ...], handles: list[int]) -> None:
+        kind, *rest = message
+        if kind == "look":
+            worker.peak = rest[0]
+        elif kind == "ready":
+            worker.memory_at_start = rest[0]
+        elif kind == "large":
+            seconds, worker.peak, inline = rest
+            memory = parcel.attach(handles[0]) if handles else inline
+            for handle in handles:
+                os.close(handle)
+            batch = worker.batches[0].id
+            self._events.append(
+                FinishedLarge(batch, seconds, memory, worker.peak, worker.seat.index, worker.label)  # type: ignore[arg-type]
+            )
+            self._advance(worker, 1)
+        elif kind == "failed":
+            seconds, worker.peak, failure = rest
+            batch = worker.batches[0].id
+            self._events.append(Failed(batch, seconds, failure, worker.peak, worker.seat.index, worker.label))
+            self._advance(worker, 1)
+        elif kind == "reports":
+            self._events.append(Reported([Report(*report) for report in rest[0]]))
+        elif kind in ("rest", "apart"):
+            self._events.append(GivenBack(rest[0], apart=kind == "apart"))
+            worker.batches.popleft()
+            worker.place = 0
+        elif kind == "leaving":
+            worker.leaving = True
+        elif kind == "broken":
+            self._events.append(Broken(rest[0]))
+
+    def _drain(self, worker: Worker) -> None:
+        """Read the slate."""
+        seconds, bodies = worker.slate.take()
+        while bodies:
+            batch = worker.batches[0]
+            count = min(len(bodies), len(batch.indices) - worker.place)
+            self._events.append(
+                Finished(batch.id, seconds[:count], bodies[:count], worker.peak, worker.seat.index, worker.label)
+            )
+            seconds, bodies = seconds[count:], bodies[count:]
+            self._advance(worker, count)
+
+    def _advance(self, worker: Worker, count: int) -> None:
+        worker.place += count
+        if worker.place == len(worker.batches[0].indices):
+            worker.batches.popleft()
+            worker.place = 0
+
+
+def _refuse_items(batch: Batch, seat: int, error: Exception) -> list[Event]:
+    """Items that cannot be pickled: found one by one where there are several."""
+    if len(batch.indices) > 1:
+        return [GivenBack(batch.id, apart=True)]
+    return [Failed(batch.id, 0.0, unsendable("its item", error), 0, seat, "")]

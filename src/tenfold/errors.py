@@ -1,0 +1,109 @@
+"""Every error that tenfold raises on purpose, in one tree.
+
+    TenfoldError
+    ├── BadCall (ValueError)             an argument that cannot work; raised before any work starts
+    │   ├── DoesNotFit                   needs that this machine, or this task's seat, cannot give
+    │   └── RunDiffers                   the run folder holds another call's work
+    ├── MissingPackage (ImportError)     something optional is not installed; the message has the command
+    ├── RunUnusable (OSError)            the run folder or its journal cannot be read, written or locked
+    ├── WorkersUnavailable (RuntimeError)  no worker process could be started
+    ├── TaskError (RuntimeError)         one task failed; carries its whole story
+    │   ├── TaskRaised                   its function raised
+    │   ├── TaskTimedOut (TimeoutError)  it ran longer than timeout=
+    │   ├── TaskOutOfMemory (MemoryError)  it used more than memory=
+    │   ├── TaskDied                     its process ended: os._exit, a signal, the kernel's OOM killer
+    │   └── TaskUnsendable (TypeError)   its item or its result could not be pickled
+    └── TasksFailed (RuntimeError)       what map raises in the end; carries the results and every failure
+
+Each one can be pickled, and can be caught as the built-in error in brackets.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tenfold.dispatch.results import Results
+    from tenfold.work.outcome import Failure
+
+
+class TenfoldError(Exception):
+    """The root of the tree."""
+
+
+class BadCall(TenfoldError, ValueError):
+    """An argument that cannot work. The message names it, its value, and what is accepted."""
+
+
+class DoesNotFit(BadCall):
+    """A task needs more than there is."""
+
+
+class RunDiffers(BadCall):
+    """The run folder belongs to another call: another function, other items, another seed."""
+
+
+class MissingPackage(TenfoldError, ImportError):
+    """An optional package is needed and is not installed."""
+
+
+class RunUnusable(TenfoldError, OSError):
+    """The run folder or the journal in it cannot be used."""
+
+
+class WorkersUnavailable(TenfoldError, RuntimeError):
+    """Worker processes cannot be started, or none of them lives long enough to work."""
+
+
+class TaskError(TenfoldError, RuntimeError):
+    """One task failed. `index`, `failure` and `attempts` say which, how and how often it was tried."""
+
+    def __init__(self, message: str, *, index: int = -1, failure: Failure | None = None, attempts: int = 1) -> None:
+        super().__init__(message)
+        self.index = index
+        self.failure = failure
+        self.attempts = attempts
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self.args, {"index": self.index, "failure": self.failure, "attempts": self.attempts}
+
+    @property
+    def traceback(self) -> str:
+        """The traceback as the worker saw it; empty where there was none."""
+        return self.failure.traceback if self.failure else ""
+
+
+class TaskRaised(TaskError):
+    """The task's function raised an exception; it is this error's `__cause__` where it could be brought over."""
+
+
+class TaskTimedOut(TaskError, TimeoutError):
+    """The task ran longer than `timeout=` and was stopped."""
+
+
+class TaskOutOfMemory(TaskError, MemoryError):
+    """The task used more than `memory=` and was stopped."""
+
+
+class TaskDied(TaskError):
+    """The process of the task ended under it."""
+
+
+class TaskUnsendable(TaskError, TypeError):
+    """The task's item or result cannot be pickled."""
+
+
+class TasksFailed(TenfoldError, RuntimeError):
+    """Some tasks failed. Everything else is in `results`; `failures` has one error per failed task."""
+
+    def __init__(self, message: str, results: Results | None = None) -> None:
+        super().__init__(message)
+        self.results = results
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Results hold a database connection, which cannot travel; the message has every traceback.
+        return type(self), self.args
+
+    @property
+    def failures(self) -> list[TaskError]:
+        return list(self.results.failures) if self.results is not None else []

@@ -1,0 +1,43 @@
+"""JAX. It has no global random numbers, and XLA's threads are bounded only by the affinity mask at its start."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from tenfold.frameworks import Framework
+from tenfold.plan.seats import Seat
+
+
+class Member(Framework):
+    modules = ("jax", "jax.numpy")
+    distributions = ("jax",)
+    extra = "jax"
+    import_variables = ("JAX_", "XLA_", "TF_CPP_")
+
+    def variables(self, seat: Seat) -> dict[str, str]:
+        share = min((gpu.share for gpu in seat.gpus), default=1.0)
+        # JAX takes three quarters of a GPU at its start; give each share three quarters of its own.
+        return {"XLA_PYTHON_CLIENT_MEM_FRACTION": f"{0.75 * share:.3f}"} if share < 1 else {}
+
+    def started(self) -> bool:
+        bridge = sys.modules.get("jax._src.xla_bridge")
+        return bool(getattr(bridge, "_backends", None))
+
+    def reducers(self) -> dict[type, Callable[[Any], Any]]:
+        array = sys.modules.get("jax._src.array")
+        kind = getattr(array, "ArrayImpl", None)
+        return {kind: _reduce_array} if kind is not None else {}
+
+
+def _reduce_array(array: Any) -> Any:
+    import numpy
+
+    return _rebuild_array, (numpy.asarray(array),)
+
+
+def _rebuild_array(array: Any) -> Any:
+    import jax.numpy
+
+    return jax.numpy.asarray(array)

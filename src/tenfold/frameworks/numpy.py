@@ -1,0 +1,39 @@
+"""NumPy, SciPy and what computes through BLAS or OpenMP without a settings call of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tenfold.frameworks import Framework
+from tenfold.plan.seats import Seat
+
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
+
+
+class Member(Framework):
+    modules = ("numpy", "numpy.random")
+    distributions = ("numpy",)
+    import_variables = ("OPENBLAS_", "MKL_", "OMP_", "NPY_")
+
+    def variables(self, seat: Seat) -> dict[str, str]:
+        return {name: str(seat.threads) for name in THREAD_VARIABLES}
+
+    def settle(self, seat: Seat) -> Callable[[], None] | None:
+        # The variables are read when a library is loaded; a forked worker has them loaded already.
+        import threadpoolctl
+
+        limits = threadpoolctl.threadpool_limits(limits=seat.threads)
+        return limits.restore_original_limits
+
+    def seed(self, seed: int) -> None:
+        import numpy
+
+        numpy.random.seed(seed)

@@ -1,0 +1,67 @@
+"""The folder of a run: made for its owner only, and used by one call at a time.
+
+    runs/linear/
+      journal.sqlite     what happened
+      values/            results too large for the journal, one file each
+      tasks/             files that tasks kept for themselves: here().folder
+      lock
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from tenfold.errors import RunUnusable
+
+JOURNAL = "journal.sqlite"
+
+
+class Folder:
+    """A run's folder. Making the object touches nothing."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).absolute()
+        self.journal = self.path / JOURNAL
+        self.values = self.path / "values"
+        self.tasks = self.path / "tasks"
+
+    def prepare(self) -> None:
+        """Make it, or see that it is usable."""
+        if self.path.exists() and not self.path.is_dir():
+            raise RunUnusable(f"run={str(self.path)!r} is a file; give the name of a folder")
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.values.mkdir(mode=0o700, exist_ok=True)
+            with open(self.path / "lock", "a"):
+                pass
+        except OSError as error:
+            raise self.unusable(error) from error
+
+    def unusable(self, error: Exception) -> RunUnusable:
+        reason = getattr(error, "strerror", None) or str(error)
+        return RunUnusable(f"run={str(self.path)!r} cannot be used: {reason}")
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder; the kernel lets go of it when this process ends, however it ends."""
+        import fcntl
+
+        with open(self.path / "lock", "r+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                holder = file.read().strip() or "unknown"
+                raise RunUnusable(
+                    f"run={str(self.path)!r} is in use by process {holder}; wait for it, or give another folder"
+                ) from error
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            yield
+
+
+def is_run(path: Path) -> bool:
+    return (path / JOURNAL).is_file()

@@ -1,0 +1,372 @@
+"""The journal: a SQLite file in a run's folder, or the same in SQLite's own temporary storage where there is no run.
+
+Outcomes are kept in blocks of consecutive tasks, because a million tiny tasks come in a few thousand batches. A row holds
+the pickles as they came from the worker; they are opened when somebody reads them.
+
+    meta       what the run is: format, call, fingerprint
+    outcomes   one row per block: values or a failure, how long each took
+    attempts   every failed attempt, also those that were tried again
+    reports    every here().report
+    sessions   every call that worked on this run
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import itertools
+import json
+import mmap
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tenfold.errors import RunUnusable
+from tenfold.journal.folder import Folder
+from tenfold.work import parcel
+from tenfold.work.outcome import Failure, Outcome, Report
+
+FORMAT = 1
+ITEMS_KEPT = 64 << 10  # bytes of pickled items that a block keeps, so that a table can show them
+
+PICKLES, PARCEL, FILE, MEMORY = range(4)  # how a block's values are kept
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS outcomes (
+    first INTEGER PRIMARY KEY, count INTEGER NOT NULL, ok INTEGER NOT NULL,
+    kind INTEGER NOT NULL, value BLOB, failure TEXT,
+    seconds BLOB NOT NULL, started REAL NOT NULL, peak INTEGER NOT NULL,
+    seat INTEGER NOT NULL, worker TEXT NOT NULL, attempts INTEGER NOT NULL,
+    items BLOB, digests BLOB);
+CREATE INDEX IF NOT EXISTS failed ON outcomes (first) WHERE ok = 0;
+CREATE TABLE IF NOT EXISTS attempts (
+    task INTEGER NOT NULL, attempt INTEGER NOT NULL, failure TEXT NOT NULL,
+    seconds REAL NOT NULL, ended REAL NOT NULL, seat INTEGER NOT NULL, worker TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS reports (
+    task INTEGER NOT NULL, attempt INTEGER NOT NULL, step INTEGER NOT NULL, at REAL NOT NULL, vals TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS reports_of ON reports (task);
+CREATE TABLE IF NOT EXISTS sessions (
+    id INTEGER PRIMARY KEY, began REAL NOT NULL, ended REAL, pid INTEGER NOT NULL, about TEXT NOT NULL);
+"""
+_COLUMNS = "first, count, ok, kind, value, failure, seconds, started, peak, seat, worker, attempts, items"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Consecutive tasks that were done by one worker in one go."""
+
+    first: int
+    """Index of the first."""
+    seconds: Sequence[float]
+    """How long each took; as many as there are tasks."""
+    peak: int
+    """Most resident memory of the worker so far."""
+    seat: int
+    """Where."""
+    worker: str
+    """Who."""
+    attempts: int
+    """How often each was started."""
+    items: Sequence[Any]
+    """What they were given."""
+    digests: bytes = b""
+    """Of the items, one after the other; empty where nothing will be resumed."""
+
+
+class Journal:
+    """One run's journal. Safe to read from any thread; written by one."""
+
+    def __init__(self, folder: Folder | None, *, read_only: bool = False) -> None:
+        self.folder = folder
+        self._lock = threading.RLock()
+        self._memory: dict[int, mmap.mmap | parcel.Buffer] = {}
+        self._session: int | None = None
+        self._committed = time.monotonic()
+        self._dirty = False
+        if read_only and (folder is None or not folder.journal.is_file()):
+            raise RunUnusable(f"{folder and str(folder.path)!r} holds no run: there is no {folder and folder.journal.name}")
+        with self._trouble():
+            self._db = sqlite3.connect(str(folder.journal) if folder else "", check_same_thread=False)
+            self._set_up(read_only)
+
+    def _set_up(self, read_only: bool) -> None:
+        if self.folder is None:
+            self._db.execute("PRAGMA journal_mode = OFF")
+            self._db.execute("PRAGMA synchronous = OFF")
+        elif not read_only:
+            os.chmod(self.folder.journal, 0o600)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")  # an outcome survives a power cut, not only a kill
+        if not read_only:
+            self._db.executescript(_TABLES)
+            self._db.execute("INSERT OR IGNORE INTO meta VALUES ('format', ?)", (str(FORMAT),))
+            self._db.commit()
+        found = int(self.meta("format") or 0)
+        if found > FORMAT:
+            raise RunUnusable(f"{self._place} was written by a newer tenfold (format {found}); this one reads {FORMAT}")
+
+    @property
+    def _place(self) -> str:
+        return repr(str(self.folder.path)) if self.folder else "the journal in temporary storage"
+
+    @contextlib.contextmanager
+    def _trouble(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            if isinstance(error, RunUnusable):
+                raise
+            raise RunUnusable(
+                f"the journal of run {self._place} cannot be used: {error}. What was committed is kept; "
+                "when the cause is gone, the same call continues"
+            ) from error
+
+    # -- what the run is ----------------------------------------------------------------------------------------
+
+    def meta(self, key: str) -> str | None:
+        with self._lock:
+            row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return row[0] if row else None
+
+    def set_meta(self, **values: str) -> None:
+        with self._lock, self._trouble():
+            self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
+            self._db.commit()
+
+    def begin_session(self, about: dict[str, Any]) -> None:
+        with self._lock, self._trouble():
+            row = (time.time(), os.getpid(), json.dumps(about))
+            self._session = self._db.execute("INSERT INTO sessions (began, pid, about) VALUES (?, ?, ?)", row).lastrowid
+            self._db.commit()
+
+    def end_session(self) -> None:
+        with self._lock, self._trouble():
+            self._db.execute("UPDATE sessions SET ended = ? WHERE id = ?", (time.time(), self._session))
+            self._db.commit()
+
+    def sessions(self) -> list[dict[str, Any]]:
+        with self._lock:
+            rows = self._db.execute("SELECT began, ended, pid, about FROM sessions ORDER BY id").fetchall()
+        return [{"began": began, "ended": ended, "pid": pid, **json.loads(about)} for began, ended, pid, about in rows]
+
+    # -- writing ------------------------------------------------------------------------------------------------
+
+    def add_values(self, block: Block, bodies: Sequence[bytes]) -> None:
+        """Tasks that returned small values, as their pickles."""
+        self._add(block, ok=True, kind=PICKLES, value=b"".join(bodies))
+
+    def add_large(self, block: Block, memory: parcel.Buffer | mmap.mmap) -> None:
+        """A task that returned one large value; it is kept in a file of its own, or where it is."""
+        if self.folder is None:
+            self._memory[block.first] = memory
+            self._add(block, ok=True, kind=MEMORY)
+        elif len(memory) <= 1 << 16:
+            self._add(block, ok=True, kind=PARCEL, value=bytes(memory))
+        else:
+            with self._trouble():
+                _write_whole(self._file(block.first), memory)
+            self._add(block, ok=True, kind=FILE)
+
+    def add_failure(self, block: Block, failure: Failure) -> None:
+        """A task that failed for good."""
+        self._add(block, ok=False, kind=PICKLES, failure=_failure_text(failure))
+
+    def add_attempt(self, block: Block, failure: Failure) -> None:
+        """An attempt that failed; the task may be tried again."""
+        row = (block.first, block.attempts, _failure_text(failure), block.seconds[0], time.time(), block.seat)
+        with self._lock, self._trouble():
+            self._db.execute("INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, block.worker))
+            self._dirty = True
+
+    def add_reports(self, reports: Sequence[Report]) -> None:
+        rows = [(r.index, r.attempt, r.step, r.at, json.dumps(r.values)) for r in reports]
+        with self._lock, self._trouble():
+            self._db.executemany("INSERT INTO reports VALUES (?, ?, ?, ?, ?)", rows)
+            self._dirty = True
+
+    def _add(self, block: Block, *, ok: bool, kind: int, value: bytes | None = None, failure: str | None = None) -> None:
+        took = array.array("d", block.seconds)
+        row = (
+            *(block.first, len(took), ok, kind, value, failure, took.tobytes(), time.time() - sum(took), block.peak),
+            *(block.seat, block.worker, block.attempts, self._keep_items(block.items), block.digests),
+        )
+        with self._lock, self._trouble():
+            self._db.execute("INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+            self._dirty = True
+
+    def _keep_items(self, items: Sequence[Any]) -> bytes | None:
+        if len(items) == 1 and getattr(items[0], "nbytes", 0) > ITEMS_KEPT:
+            return None
+        try:
+            packed = parcel.pack(list(items))
+        except Exception:
+            return None
+        return packed.to_bytes() if packed.size <= ITEMS_KEPT else None
+
+    def commit(self) -> None:
+        """From here on it is kept, whatever happens to this process."""
+        if self._dirty:
+            with self._lock, self._trouble():
+                self._db.commit()
+            self._dirty = False
+        self._committed = time.monotonic()
+
+    def seconds_since_commit(self) -> float:
+        return time.monotonic() - self._committed
+
+    def close(self) -> None:
+        with self._lock, contextlib.suppress(sqlite3.Error):
+            self._db.close()
+        self._memory.clear()
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def finished(self) -> list[tuple[int, int]]:
+        """(first, count) of every block of tasks that returned a value, in order."""
+        with self._lock:
+            return self._db.execute("SELECT first, count FROM outcomes WHERE ok ORDER BY first").fetchall()
+
+    def counts(self) -> tuple[int, int]:
+        """How many tasks returned a value, and how many failed."""
+        with self._lock:
+            row = self._db.execute("SELECT TOTAL(count * ok), TOTAL(count * (1 - ok)) FROM outcomes").fetchone()
+        return int(row[0]), int(row[1])
+
+    def digest(self, index: int) -> bytes:
+        """The digest of a finished task's item; empty where none was kept."""
+        from tenfold.journal.fingerprint import DIGEST
+
+        with self._lock:
+            row = self._db.execute(
+                "SELECT first, digests FROM outcomes WHERE first <= ? ORDER BY first DESC LIMIT 1", (index,)
+            ).fetchone()
+        place = (index - row[0]) * DIGEST if row else 0
+        return row[1][place : place + DIGEST] if row and row[1] else b""
+
+    def item(self, index: int) -> Any:
+        """The item of a finished task, where it was small enough to keep; else LookupError."""
+        row = self._row(index)
+        if row["items"] is None:
+            raise LookupError(index)
+        return parcel.unpack(bytearray(row["items"]))[index - row["first"]]
+
+    def block(self, index: int) -> list[Outcome]:
+        """The outcomes of a task and of those that were done with it; LookupError where there is none yet."""
+        return self._outcomes(self._row(index))
+
+    def outcomes(self, *, failed_only: bool = False) -> Iterator[Outcome]:
+        """Every outcome in the order of the items, opened as they are read."""
+        for row in self._rows("WHERE ok = 0" if failed_only else ""):
+            yield from self._outcomes(row)
+
+    def reports(self, index: int | None = None) -> Iterator[Report]:
+        """What tasks reported, in the order of their reports."""
+        where, values = ("", ()) if index is None else ("WHERE task = ?", (index,))
+        with self._lock:
+            rows = self._db.execute(f"SELECT task, attempt, step, at, vals FROM reports {where} ORDER BY rowid", values)
+            found = rows.fetchall()
+        for task, attempt, step, at, text in found:
+            yield Report(task, attempt, step, json.loads(text), at)
+
+    def attempts(self, index: int) -> list[Failure]:
+        """Why earlier attempts at a task failed."""
+        with self._lock:
+            rows = self._db.execute("SELECT failure FROM attempts WHERE task = ? ORDER BY attempt", (index,)).fetchall()
+        return [_failure_from(text) for (text,) in rows]
+
+    def _row(self, index: int) -> dict[str, Any]:
+        with self._lock:
+            cursor = self._db.execute(
+                f"SELECT {_COLUMNS} FROM outcomes WHERE first <= ? ORDER BY first DESC LIMIT 1", (index,)
+            )
+            row = cursor.fetchone()
+        if row is None or row[0] + row[1] <= index:
+            raise LookupError(f"task {index} has no outcome")
+        return dict(zip(_COLUMNS.split(", "), row, strict=True))
+
+    def _rows(self, where: str) -> Iterator[dict[str, Any]]:
+        """Rows in order, a few at a time: nobody else is kept from the database while they are read."""
+        after = -1
+        joint = f"{where} AND" if where else "WHERE"
+        while True:
+            with self._lock:
+                rows = self._db.execute(
+                    f"SELECT {_COLUMNS} FROM outcomes {joint} first > ? ORDER BY first LIMIT 64", (after,)
+                ).fetchall()
+            if not rows:
+                return
+            for row in rows:
+                yield dict(zip(_COLUMNS.split(", "), row, strict=True))
+            after = rows[-1][0]
+
+    def _outcomes(self, row: dict[str, Any]) -> list[Outcome]:
+        seconds = array.array("d", row["seconds"])
+        values = self._values(row) if row["ok"] else [None] * row["count"]
+        failure = _failure_from(row["failure"]) if row["failure"] else None
+        items = parcel.unpack(bytearray(row["items"])) if row["items"] else None
+        starts = list(itertools.accumulate(seconds, initial=row["started"]))
+        found = []
+        for place in range(row["count"]):
+            found.append(
+                Outcome(
+                    index=row["first"] + place,
+                    ok=bool(row["ok"]),
+                    value=values[place],
+                    failure=failure,
+                    seconds=seconds[place],
+                    started=starts[place],
+                    peak=row["peak"],
+                    seat=row["seat"],
+                    worker=row["worker"],
+                    attempts=row["attempts"],
+                    item=items[place] if items else None,
+                )
+            )
+        return found
+
+    def _values(self, row: dict[str, Any]) -> Sequence[Any]:
+        if row["kind"] == PICKLES:
+            return parcel.concatenated(row["value"], row["count"])
+        if row["kind"] == PARCEL:
+            return [parcel.unpack(bytearray(row["value"]))]
+        if row["kind"] == MEMORY:
+            kept = self._memory[row["first"]]
+            return [parcel.unpack(bytearray(kept) if isinstance(kept, bytes) else kept)]
+        with self._trouble(), open(self._file(row["first"]), "rb") as file:
+            return [parcel.unpack(parcel.attach(file.fileno()))]
+
+    def _file(self, index: int) -> Path:
+        assert self.folder is not None
+        return self.folder.values / f"{index:06d}.parcel"
+
+
+def _write_whole(path: Path, memory: parcel.Buffer | mmap.mmap) -> None:
+    """Write a file so that it is there whole or not at all."""
+    partial = path.with_suffix(".partial")
+    try:
+        with open(partial, "wb") as file:
+            file.write(memory)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def _failure_text(failure: Failure) -> str:
+    fields = asdict(failure)
+    fields["exception"] = failure.exception.hex() if failure.exception is not None else None
+    return json.dumps(fields)
+
+
+def _failure_from(text: str) -> Failure:
+    fields = json.loads(text)
+    fields["exception"] = bytes.fromhex(fields["exception"]) if fields["exception"] is not None else None
+    return Failure(**fields)

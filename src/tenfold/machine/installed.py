@@ -1,0 +1,27 @@
+"""Which optional packages are installed, found without importing them (an import costs seconds)."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+from tenfold.errors import MissingPackage
+
+
+def version(*distributions: str) -> str | None:
+    """The version of the first of `distributions` that is installed, or None."""
+    for name in distributions:
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def command(extra: str) -> str:
+    """The command that installs an extra of tenfold."""
+    return f'pip install "tenfold[{extra}]"'
+
+
+def missing(what: str, extra: str) -> MissingPackage:
+    """The error to raise when `what` was asked for and its package is not installed."""
+    return MissingPackage(f"{what} is not installed; install it with: {command(extra)}")

@@ -1,0 +1,246 @@
+"""What a worker process does, forked or spawned: take the seat, load the job, run batches, say what became of them.
+
+    in   order {...}                         the seat, and the caller's environment, folder and import path
+         job Job, parcel                     the function, and what every task needs
+         batch id attempt indices, items     run these, one after the other
+    out  ready bytes                         the seat is taken; resident memory before any work
+         (slate) each small result
+         look                                there is something on the slate
+         large seconds, parcel               a result that is too long for the slate
+         failed seconds Failure
+         reports [...]                       from here().report
+         rest id place                       the batch took long: from `place` on, somebody else may run it
+         apart id                            an item cannot be unpickled: send them one by one
+         leaving                             this process has done its part
+         broken Failure                      the function cannot be loaded at all
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import os
+import resource
+import shutil
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from tenfold.machine.memory import private
+from tenfold.nursery import client
+from tenfold.nursery.slate import LARGEST, Slate
+from tenfold.nursery.wire import Closed, Wire
+from tenfold.work import parcel
+from tenfold.work.outcome import Failure
+from tenfold.work.run import Job, Runner, raised, unsendable
+from tenfold.work.settle import settle
+
+BROKEN = 70  # exit status of a worker that failed before it could say why (EX_SOFTWARE)
+LOOK_EVERY = 0.002  # a wake-up costs the caller about 20 us: 1 % at this rate
+REPORT_EVERY = 0.05
+GIVE_BACK_AFTER = 0.25  # a batch is meant to take a hundredth of a second; the rest of a slow one is shared out again
+INLINE = 1 << 20  # a longer parcel travels as shared memory, not through the socket
+
+_PR_SET_PDEATHSIG = 1
+
+
+def live_forked(wire: int, output: int, slate: int, *, nursery_handle: int, nursery: int) -> None:
+    """The whole life of a worker that the nursery has just forked. Does not return."""
+    os.setsid()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != nursery:
+            os._exit(BROKEN)
+    client.inherit(nursery_handle)
+    _live(wire, output, slate, loaded_threads=1)
+
+
+def live_spawned(wire: int, output: int, slate: int, life: int) -> None:
+    """The whole life of a worker that is a fresh interpreter. Does not return."""
+    os.setsid()
+    scratch: list[str] = []
+    threading.Thread(target=_die_with_caller, args=(life, scratch), daemon=True).start()
+    _live(wire, output, slate, loaded_threads=None, scratch=scratch)
+
+
+def _die_with_caller(life: int, scratch: list[str]) -> None:
+    os.read(life, 1)  # returns when the caller's end closes, and the kernel does that even on SIGKILL
+    for path in scratch:
+        shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        os.killpg(0, signal.SIGKILL)
+
+
+def _live(
+    wire_handle: int, output: int, slate_handle: int, *, loaded_threads: int | None, scratch: list[str] | None = None
+) -> None:
+    _take_output(output)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the caller, who decides what becomes of us
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("500")  # where memory runs out, a worker goes before its caller
+    wire = Wire(socket.socket(fileno=wire_handle))
+    slate = Slate(slate_handle)
+    try:
+        (_, order), _ = wire.receive()
+        if scratch is not None and order["scratch"]:
+            scratch.append(order["scratch"])
+        sys.path[:] = order["path"]
+        sys.argv[:] = order["argv"]
+        with contextlib.suppress(OSError):  # the caller's folder is gone: stay where we are
+            os.chdir(order["cwd"])
+        settle(order["seat"], order["environment"], loaded_threads=loaded_threads)
+        wire.send(("ready", private(os.getpid())))
+        (_, job, size), handles = wire.receive()
+        Worker(wire, slate, order).work(job, size, handles)
+    except Closed:
+        pass
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(0)
+
+
+def _take_output(output: int) -> None:
+    """Everything that this process prints, from Python or from C, goes to the caller."""
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError):
+            stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    faulthandler.enable()  # a segmentation fault leaves a Python traceback in the output
+
+
+class Worker:
+    """One worker's loop over batches."""
+
+    def __init__(self, wire: Wire, slate: Slate, order: dict[str, Any]) -> None:
+        self._wire = wire
+        self._slate = slate
+        self._alone: bool = order["alone"]
+        self._retire_above: int = order["retire_above"]
+        self._seat = order["seat"]
+        self._looked = 0.0
+        self._waiting = False  # something is on the slate that the caller has not been told of
+        self._reports: list[tuple[int, int, int, dict[str, float], float]] = []
+        self._reported = 0.0
+        self._at_start = peak()
+        self._lock = threading.Lock()  # a task's own threads may report
+
+    def _send(self, message: tuple[Any, ...], handles: Sequence[int] = ()) -> None:
+        with self._lock:
+            self._wire.send(message, handles)
+
+    def work(self, job: Job, size: int, handles: list[int]) -> None:
+        """Load the function, then run batches until the caller closes, or until this process should be replaced."""
+        try:
+            function = _open(handles, size, writable=False)
+        except BaseException as error:
+            self._send(("broken", raised(error)))
+            return
+        with Runner(function, job, self._seat, self._post, whole_process=True) as runner:
+            while True:
+                (_, batch, attempt, indices, content), handles = self._wire.receive()
+                try:
+                    items = _open(handles, content, writable=True)
+                except BaseException as error:
+                    self._cannot_open(batch, indices, error)
+                    continue
+                self._run(runner, batch, attempt, indices, items)
+                if self._alone or self._grew():
+                    self._send(("leaving",))
+                    return
+
+    def _cannot_open(self, batch: int, indices: Sequence[int], error: BaseException) -> None:
+        """An item cannot be unpickled here. Which one is found by having them sent one by one."""
+        if len(indices) > 1:
+            self._send(("apart", batch))
+            return
+        failure = raised(error)
+        self._send(("failed", 0.0, peak(), replace(failure, kind="unsendable", summary=f"its item: {failure.summary}")))
+
+    def _run(self, runner: Runner, batch: int, attempt: int, indices: Any, items: list[Any]) -> None:
+        began = time.perf_counter()
+        last = len(indices) - 1
+        for place, index in enumerate(indices):
+            self._slate.doing(batch, place)
+            ok, value, seconds = runner.run(index, attempt, items[place])
+            items[place] = None
+            if self._reports:
+                self._send_reports()
+            if ok:
+                self._finish(value, seconds)
+            else:
+                self._send(("failed", seconds, peak(), value))
+            now = time.perf_counter()
+            if self._waiting and (place == last or now - self._looked > LOOK_EVERY):
+                self._look(now)
+            if now - began > GIVE_BACK_AFTER and place != last:
+                self._look(now)
+                self._slate.idle()
+                self._send(("rest", batch, place + 1))
+                return
+        self._slate.idle()
+
+    def _look(self, now: float) -> None:
+        self._send(("look", peak()))
+        self._looked, self._waiting = now, False
+
+    def _finish(self, value: Any, seconds: float) -> None:
+        try:
+            packed = parcel.pack(value)
+        except BaseException as error:
+            self._send(("failed", seconds, peak(), unsendable(f"its result ({type(value).__name__})", error)))
+            return
+        if not packed.buffers and len(packed.body) <= LARGEST and self._slate.put(seconds, packed.body):
+            self._waiting = True
+            return
+        if packed.size <= INLINE:
+            self._send(("large", seconds, peak(), packed.to_bytes()))
+            return
+        try:
+            handle = parcel.shared(packed)
+        except OSError as error:
+            text = f"its result of {packed.size} bytes does not fit in shared memory: {error}"
+            self._send(("failed", seconds, peak(), Failure("memory", text)))
+            return
+        self._send(("large", seconds, peak(), None), [handle])
+        os.close(handle)
+
+    # -- reports ------------------------------------------------------------------------------------------------
+
+    def _post(self, index: int, attempt: int, step: int, values: dict[str, float], at: float) -> None:
+        self._reports.append((index, attempt, step, values, at))
+        if at - self._reported > REPORT_EVERY:
+            self._send_reports()
+
+    def _send_reports(self) -> None:
+        reports, self._reports = self._reports, []
+        self._reported = time.time()
+        self._send(("reports", reports))
+
+    def _grew(self) -> bool:
+        """Memory that frameworks never give back: a fresh process is cheap."""
+        return peak() - self._at_start > self._retire_above
+
+
+def peak() -> int:
+    """Most resident bytes of this process so far."""
+    scale = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
+
+
+def _open(handles: list[int], content: Any, *, writable: bool) -> Any:
+    """What a message carries: a parcel in shared memory where it has a descriptor, else in the message itself."""
+    if not handles:
+        return parcel.unpack(bytearray(content), writable=writable)
+    memory = parcel.attach(handles[0])
+    os.close(handles[0])
+    return parcel.unpack(memory, writable=writable)

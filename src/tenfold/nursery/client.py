@@ -1,0 +1,154 @@
+"""The caller's side: the one nursery of this process, started when it is first needed, gone when this process is.
+
+A worker has one too: the connection that its nursery gave it, so that a nested call forks from the same nursery.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable
+from typing import IO
+
+from tenfold.errors import WorkersUnavailable
+from tenfold.frameworks.numpy import THREAD_VARIABLES
+from tenfold.nursery import warming
+from tenfold.nursery.wire import Closed, Wire
+
+_CODE = "import sys; sys.path[:] = {path!r}; from tenfold.nursery.process import main; main({first}, {life})"
+
+
+class Client:
+    """A connection to a nursery. Sessions are opened under a lock; each is then used by one thread alone."""
+
+    def __init__(self, end: socket.socket, process: subprocess.Popen[bytes] | None = None) -> None:
+        self._wire = Wire(end)
+        self._process = process
+        self._lock = threading.Lock()
+        self._asked: set[str] = set()
+        self.owner = os.getpid()
+        self.life: int | None = None
+        self.log: IO[bytes] | None = None
+
+    def preload(self, modules: Iterable[str]) -> None:
+        """Have modules imported; returns at once."""
+        with self._lock:
+            wanted = [module for module in modules if module not in self._asked]
+            if wanted:
+                self._asked.update(wanted)
+                self._wire.send(("preload", wanted))
+
+    def session(self) -> socket.socket:
+        """A connection of its own, for one call."""
+        ours, theirs = socket.socketpair()
+        with self._lock, theirs:
+            try:
+                self._wire.send(("session",), [theirs.fileno()])
+            except Closed:
+                ours.close()
+                raise
+        return ours
+
+    @property
+    def alive(self) -> bool:
+        return self.owner == os.getpid() and (self._process is None or self._process.poll() is None)
+
+    def written(self) -> str:
+        """What the nursery has printed: imports say there why they failed."""
+        if self.log is None:
+            return ""
+        self.log.seek(0)
+        return self.log.read().decode(errors="replace")
+
+    def close(self) -> None:
+        """End the nursery and everything that it started."""
+        self._wire.close()
+        if self.life is not None:
+            os.close(self.life)
+        if self._process is not None and self.owner == os.getpid():
+            self._process.kill()
+            self._process.wait()
+        if self.log is not None:
+            self.log.close()
+
+
+_current: Client | None = None
+_lock = threading.Lock()
+
+
+def get() -> Client:
+    """This process's nursery: the one it has, a warm one that waits for scripts, or a new one."""
+    global _current
+    with _lock:
+        if _current is None or not _current.alive:
+            if _current is not None and _current.owner == os.getpid():
+                _current.close()
+            waiting = warming.connect()
+            _current = Client(waiting) if waiting is not None else _start()
+        return _current
+
+
+def drop(lost: Client) -> None:
+    """Forget a nursery that does not answer any more."""
+    global _current
+    with _lock:
+        if _current is lost:
+            _current = None
+    with contextlib.suppress(OSError):
+        lost.close()
+
+
+def inherit(handle: int) -> None:
+    """In a worker: use the connection that the nursery gave us."""
+    global _current
+    _current = Client(socket.socket(fileno=handle))
+
+
+def environment() -> dict[str, str]:
+    """A nursery's own environment: the caller's, with one thread for everything, so that a fork is safe."""
+    found = dict(os.environ)
+    found.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    found.setdefault("PYTHONHASHSEED", "0")  # sets of strings are iterated alike in every worker of every run
+    return found
+
+
+def command(code: str) -> list[str]:
+    """A fresh interpreter with this one's flags that runs `code` and nothing from the current folder."""
+    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    return [sys.executable, *flags, "-P", "-c", code]
+
+
+def _start() -> Client:
+    ours, theirs = socket.socketpair()
+    life_theirs, life_ours = os.pipe()
+    log = tempfile.TemporaryFile(prefix="tenfold-nursery-")
+    try:
+        process = subprocess.Popen(
+            command(_CODE.format(path=sys.path, first=theirs.fileno(), life=life_theirs)),
+            pass_fds=(theirs.fileno(), life_theirs),
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise WorkersUnavailable(f"the nursery process cannot be started with {sys.executable}: {error}") from error
+    finally:
+        theirs.close()
+        os.close(life_theirs)
+    found = Client(ours, process)
+    found.life, found.log = life_ours, log
+    return found
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    if _current is not None and _current.owner == os.getpid():
+        _current.close()

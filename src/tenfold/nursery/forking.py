@@ -1,0 +1,78 @@
+"""The caller's side of one session with a nursery: workers that are forked with everything imported."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+
+from tenfold.nursery import client
+from tenfold.nursery.starter import Event, Exited, Refused, Started
+from tenfold.nursery.wire import Closed, Wire
+
+
+class NurseryLost(Exception):
+    """The nursery process is gone, and its workers with it."""
+
+
+class Forking:
+    """A `Starter` that asks a nursery."""
+
+    def __init__(self, modules: Iterable[str], scratch: str | None) -> None:
+        self._client = client.get()
+        try:
+            self._client.preload(modules)
+            end = self._client.session()
+        except Closed:  # it died since the last call; a new one is asked once
+            client.drop(self._client)
+            self._client = client.get()
+            self._client.preload(modules)
+            end = self._client.session()
+        end.setblocking(False)
+        self._wire = Wire(end)
+        self.handle: int | None = end.fileno()
+        if scratch is not None:
+            self._wire.send(("scratch", scratch))
+
+    def start(self, name: int, descriptors: tuple[int, int, int]) -> None:
+        self._send(("fork", name), descriptors)
+
+    def kill(self, name: int) -> None:
+        self._send(("kill", name))
+
+    def _send(self, message: tuple[object, ...], descriptors: tuple[int, ...] = ()) -> None:
+        try:
+            self._wire.send(message, descriptors)
+        except Closed as error:
+            raise NurseryLost(self._client.written()) from error
+
+    def events(self) -> list[Event]:
+        found: list[Event] = []
+        for message, _ in self._wire.arrived():
+            kind, *rest = message
+            if kind == "forked":
+                found.append(Started(*rest))
+            elif kind == "refused":
+                found.append(Refused(*rest))
+            elif kind == "exited":
+                found.append(Exited(*rest))
+            elif kind == "nursery":
+                _tell_failures(rest[0]["failed"])
+        if self._wire.ended:
+            written = self._client.written()
+            client.drop(self._client)
+            raise NurseryLost(written)
+        return found
+
+    def close(self) -> None:
+        self._wire.close()
+
+
+_told: set[str] = set()
+
+
+def _tell_failures(failed: dict[str, str]) -> None:
+    """Say once which imports failed: a silent one would cost every worker the time, or fail far from its cause."""
+    for module, text in failed.items():
+        if module not in _told:
+            _told.add(module)
+            warnings.warn(f"tenfold could not import {module} ahead of the workers:\n{text}", stacklevel=2)

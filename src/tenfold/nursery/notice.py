@@ -1,0 +1,42 @@
+"""Starts a nursery while the caller is still importing: `import tenfold`, then `import tensorflow`.
+
+The framework's import takes seconds in this process; the nursery's takes place at the same time on another core. A script
+that never calls a verb has paid one idle process for it, which dies with the script; `TENFOLD_NOTICE=0` switches it off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+from tenfold.work.arrivals import Arrivals
+
+VARIABLE = "TENFOLD_NOTICE"
+_NAMES = ("tensorflow", "torch", "jax", "keras", "sklearn")
+"""Listed here because reading the members would cost `import tenfold` their imports; a test compares."""
+
+
+def watch() -> None:
+    """Called by `import tenfold`."""
+    if _is_callers_process():
+        Arrivals(_NAMES, before=_framework_comes).watch()
+
+
+def _is_callers_process() -> bool:
+    """Not a worker of ours, nor of anybody else: those import frameworks because they were told to."""
+    from tenfold.machine import SEAT_VARIABLE
+
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    is_main = multiprocessing is None or multiprocessing.current_process().name == "MainProcess"
+    asked_not_to = os.environ.get(VARIABLE) == "0" or os.environ.get("TENFOLD_START") == "spawn"
+    return is_main and not asked_not_to and SEAT_VARIABLE not in os.environ and sys.platform == "linux"
+
+
+def _framework_comes(name: str) -> None:
+    if "tenfold.nursery.process" in sys.modules or not _is_callers_process():
+        return  # this is the nursery itself
+    from tenfold.nursery import client, used
+
+    with contextlib.suppress(Exception):  # an import must never fail because of this; map will say what is wrong
+        client.get().preload(used.preloads(name))

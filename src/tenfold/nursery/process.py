@@ -1,0 +1,275 @@
+"""The nursery itself: imports frameworks, forks workers, and takes everything with it when its caller is gone.
+
+Runs in a process of its own, single-threaded, in a session of its own (so that Ctrl-C does not reach it). It never
+runs the user's code and never creates a tensor.
+
+    in   preload [modules]          import them; what fails is remembered and told to every session
+         session + socket           open a session: a caller's call, or a worker that maps in its turn
+         scratch path               remove this folder when the session ends
+         fork id + 3 descriptors    fork a worker: its wire, its output, its slate
+         kill id                    kill that worker and everything that it started
+    out  nursery {...}              how this nursery is: what it imported, what failed, why it must not fork
+         forked id pid | refused id why | exited id status
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gc
+import importlib
+import os
+import selectors
+import shutil
+import signal
+import socket
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from tenfold import frameworks
+from tenfold.nursery import child
+from tenfold.nursery.wire import Closed, Wire
+
+
+class Session:
+    """One caller, its workers and its scratch folders."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.wire = wire
+        self.workers: dict[int, int] = {}  # pid -> the caller's id of the worker
+        self.scratch: list[str] = []
+
+
+class Nursery:
+    """The loop."""
+
+    def __init__(self, *, idle_limit: float | None = None) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._sessions: dict[int, Session] = {}
+        self._state: dict[str, Any] = {"imported": {}, "failed": {}, "unsafe": None, "pid": os.getpid()}
+        self._life: int | None = None
+        self._listener: socket.socket | None = None
+        self._idle_limit = idle_limit
+        self._last_used = time.monotonic()
+        self._alarm, alarm_end = socket.socketpair()
+        self._alarm_end = alarm_end
+        for end in (self._alarm, alarm_end):
+            end.setblocking(False)
+
+    # -- the loop -----------------------------------------------------------------------------------------------
+
+    def serve(self, first: socket.socket | None, life: int | None, listener: socket.socket | None = None) -> None:
+        """Serve until the caller is gone (`life` is the end of a pipe whose other end it holds), or until idle."""
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._alarm_end.fileno(), warn_on_full_buffer=False)
+        self._selector.register(self._alarm, selectors.EVENT_READ, self._reap)
+        if life is not None:
+            self._life = life
+            self._watch_life(life)
+            self._selector.register(life, selectors.EVENT_READ, self._leave)
+        if first is not None:
+            self._add(first)
+        if listener is not None:
+            self._listener = listener
+            self._selector.register(listener, selectors.EVENT_READ, self._accept)
+        try:
+            while not self._is_idle():
+                for key, _ in self._selector.select(timeout=1.0 if self._idle_limit is not None else None):
+                    key.data()
+        except SystemExit:
+            pass
+        finally:
+            for session in list(self._sessions.values()):
+                self._end(session)
+
+    def _leave(self) -> None:
+        raise SystemExit
+
+    def _is_idle(self) -> bool:
+        if self._idle_limit is None:
+            return False
+        if self._sessions:
+            self._last_used = time.monotonic()
+        return time.monotonic() - self._last_used > self._idle_limit
+
+    @staticmethod
+    def _watch_life(life: int) -> None:
+        """Have the kernel send SIGIO when the caller is gone; see `_preload` for when that counts."""
+        signal.signal(signal.SIGIO, signal.SIG_IGN)
+        if hasattr(os, "O_ASYNC"):
+            fcntl.fcntl(life, fcntl.F_SETOWN, os.getpid())
+            fcntl.fcntl(life, fcntl.F_SETFL, fcntl.fcntl(life, fcntl.F_GETFL) | os.O_ASYNC)
+
+    # -- sessions -----------------------------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        assert self._listener is not None
+        connection, _ = self._listener.accept()
+        self._add(connection)
+
+    def _add(self, end: socket.socket) -> Session:
+        session = Session(Wire(end))
+        end.setblocking(False)
+        self._sessions[end.fileno()] = session
+        self._selector.register(end, selectors.EVENT_READ, lambda: self._hear(session))
+        return session
+
+    def _hear(self, session: Session) -> None:
+        for message, handles in session.wire.arrived():
+            self._obey(session, message, handles)
+        if session.wire.ended:
+            self._end(session)
+
+    def _obey(self, session: Session, message: tuple[Any, ...], handles: list[int]) -> None:
+        order, *rest = message
+        if order == "preload":
+            self._preload(rest[0])
+        elif order == "session":
+            self._tell(self._add(socket.socket(fileno=handles[0])), "nursery", self._state)
+        elif order == "state":
+            self._tell(session, "nursery", self._state)
+        elif order == "scratch":
+            session.scratch.append(rest[0])
+        elif order == "fork":
+            self._fork(session, rest[0], handles)
+        elif order == "kill":
+            for pid, name in session.workers.items():
+                if name == rest[0]:
+                    _kill_group(pid)
+
+    def _tell(self, session: Session, *message: Any) -> None:
+        with contextlib.suppress(Closed):  # its end is noticed by the next read
+            session.wire.send(message)
+
+    def _end(self, session: Session) -> None:
+        """The session's caller is gone: nothing of it may stay."""
+        if self._sessions.pop(session.wire.fileno(), None) is None:
+            return
+        self._selector.unregister(session.wire.socket)
+        session.wire.close()
+        for pid in session.workers:
+            _kill_group(pid)
+        for path in session.scratch:
+            shutil.rmtree(path, ignore_errors=True)
+
+    # -- importing ----------------------------------------------------------------------------------------------
+
+    def _preload(self, modules: list[str]) -> None:
+        # An import may take seconds in C code where no loop can notice that the caller is gone: then SIGIO kills us.
+        if self._life is not None:
+            signal.signal(signal.SIGIO, signal.SIG_DFL)
+            if select_now(self._life):
+                raise SystemExit
+        for module in modules:
+            if module in self._state["imported"] or module in self._state["failed"]:
+                continue
+            began = time.perf_counter()
+            try:
+                importlib.import_module(module)
+            except BaseException:
+                self._state["failed"][module] = traceback.format_exc()
+            else:
+                self._state["imported"][module] = time.perf_counter() - began
+        if self._life is not None:
+            signal.signal(signal.SIGIO, signal.SIG_IGN)
+        self._state["unsafe"] = unsafe()
+        gc.collect()
+        gc.freeze()  # a collection in a child must not write to, and so copy, the pages that it shares with us
+
+    # -- workers ------------------------------------------------------------------------------------------------
+
+    def _fork(self, session: Session, name: int, handles: list[int]) -> None:
+        if self._state["unsafe"]:
+            self._tell(session, "refused", name, self._state["unsafe"])
+            for handle in handles:
+                os.close(handle)
+            return
+        ours, theirs = socket.socketpair()
+        nursery = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                ours.close()
+                self._forget()
+                child.live_forked(*handles, nursery_handle=theirs.detach(), nursery=nursery)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(child.BROKEN)
+        theirs.close()
+        for handle in handles:
+            os.close(handle)
+        session.workers[pid] = name
+        self._add(ours)
+        self._tell(session, "forked", name, pid)
+
+    def _forget(self) -> None:
+        """In a child: close what belongs to the nursery, and hear no signals for it."""
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGIO):
+            signal.signal(number, signal.SIG_DFL)
+        self._selector.close()
+        self._alarm.close()
+        self._alarm_end.close()
+        if self._listener is not None:
+            self._listener.close()
+        if self._life is not None:
+            os.close(self._life)
+        for session in self._sessions.values():
+            session.wire.close()
+
+    def _reap(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while self._alarm.recv(4096):
+                pass
+        while True:
+            try:
+                # WNOWAIT keeps the process id taken until its group has been killed, so that no other can have it.
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if found is None:
+                return
+            _kill_group(found.si_pid)
+            _, status = os.waitpid(found.si_pid, 0)
+            for session in self._sessions.values():
+                if found.si_pid in session.workers:
+                    self._tell(session, "exited", session.workers.pop(found.si_pid), os.waitstatus_to_exitcode(status))
+                    break
+
+
+def _kill_group(pid: int) -> None:
+    """Kill a worker and whatever it started; each worker leads a process group of its own."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):  # it may not have made its group yet
+        os.kill(pid, signal.SIGKILL)
+
+
+def select_now(handle: int) -> bool:
+    """Whether `handle` can be read, or has ended, at this moment."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(handle, selectors.EVENT_READ)
+        return bool(selector.select(timeout=0))
+
+
+def unsafe() -> str | None:
+    """Why this process must not fork workers, or None: threads that a child would miss, frameworks in use."""
+    tasks = Path("/proc/self/task")
+    threads = len(list(tasks.iterdir())) if tasks.exists() else 1
+    if threads > 1:
+        return f"an import has started {threads - 1} threads, which a forked worker would be missing"
+    used = [name for name, member in frameworks.every().items() if member in frameworks.imported() and member.started()]
+    return f"{', '.join(used)} has started its devices while it was imported" if used else None
+
+
+def main(first: int, life: int) -> None:
+    """The whole life of a nursery that belongs to one caller."""
+    os.set_inheritable(first, False)
+    os.set_inheritable(life, False)
+    Nursery().serve(socket.socket(fileno=first), life)
+    sys.stdout.flush()
+    os._exit(0)  # frameworks' own exit handlers have nothing to tidy up: nothing was ever started

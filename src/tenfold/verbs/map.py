@@ -1,0 +1,209 @@
+"""`tenfold.map`: any function over any items, on every core and GPU."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sized
+from pathlib import Path
+from typing import Any, get_args
+
+from tenfold.dispatch import progress as progresses
+from tenfold.dispatch.feed import Feed
+from tenfold.dispatch.loop import Dispatch, OnError, Policy
+from tenfold.dispatch.pace import Pace
+from tenfold.dispatch.results import Results
+from tenfold.dispatch.using import choice
+from tenfold.engines import Engine
+from tenfold.errors import BadCall, RunDiffers, TasksFailed
+from tenfold.journal import fingerprint
+from tenfold.journal.folder import Folder
+from tenfold.journal.store import Journal
+from tenfold.nursery import used
+from tenfold.plan.choose import Plan, choose
+from tenfold.plan.needs import needs
+from tenfold.work.run import Job
+
+
+def map(  # noqa: A001
+    task: Callable[[Any], Any],
+    items: Iterable[Any],
+    *,
+    cpus: float = 1,
+    gpus: float = 0,
+    memory: int | str | None = None,
+    workers: int | None = None,
+    isolate: bool | None = None,
+    retries: int = 0,
+    timeout: float | None = None,
+    on_error: OnError = "raise",
+    seed: int = 0,
+    engine: str | Engine | None = None,
+    run: str | os.PathLike[str] | None = None,
+    fresh: bool = False,
+    progress: bool | None = None,
+) -> Results:
+    """Call `task(item)` for every item, in parallel, and return the results in item order.
+
+    cpus, gpus, memory   what one task needs; `gpus=0.5` puts two tasks on a GPU, `memory="2GB"` stops a task above it
+    workers              how many tasks at once; as many as fit where it is not given
+    isolate              True gives each task a process of its own; by default only tasks on a GPU have one
+    retries, timeout     how often a failed task is tried again, and the seconds that an attempt may take
+    on_error             "raise" finishes all others, then raises `TasksFailed`; "stop" raises at the first failure;
+                         "collect" never raises: the place of a failed task holds its error
+    seed                 gives every task its own random numbers, the same on every engine
+    run                  a folder that keeps what is finished; the same call with it continues where it was
+    fresh                start the run in that folder anew
+    progress             False shows nothing
+    """
+    _check(task, items, retries, on_error, seed)
+    chosen = choice(engine, workers)
+    abilities = chosen.engine.abilities
+    plan = choose(
+        machine := chosen.engine.machine(),
+        needs(cpus, gpus, memory),
+        abilities,
+        workers=chosen.workers,
+        isolate=isolate,
+        timeout=timeout,
+        first_core=os.getpid() % max(1, len(machine.cores)),
+    )
+    total = len(items) if isinstance(items, Sized) else None
+    policy = Policy(retries, timeout if abilities.stops == "kill" else None, on_error)
+    pace = Pace(abilities.seconds_per_batch, one_by_one=plan.isolate)
+    with _journal(run, fresh=fresh) as journal, _tasks_folder(journal) as tasks:
+        _recognise(journal, task, seed, total)
+        journal.begin_session({"engine": type(chosen.engine).__name__, "workers": len(plan.seats), "plan": str(plan)})
+        alarm = timeout if abilities.stops == "alarm" else None
+        job = Job(seed, str(tasks), journal.folder is None, used.members(task), alarm)
+        watch = progresses.watch(progress, total, already=journal.counts()[0])
+        feed = Feed(items, journal, resumable=run is not None)
+        _run(chosen.engine, task, job, plan, (feed, journal, pace, policy, watch))
+        journal.set_meta(count=str(feed.drawn))
+        journal.end_session()
+        results = Results(journal, feed.drawn, seconds=watch.seconds, workers=len(plan.seats))
+    _raise(results, on_error)
+    return results
+
+
+def _run(
+    engine: Engine,
+    task: Callable[[Any], Any],
+    job: Job,
+    plan: Plan,
+    parts: tuple[Feed, Journal, Pace, Policy, progresses.Watch],
+) -> None:
+    feed, journal, pace, policy, watch = parts
+    if feed.is_empty():
+        return
+    crew = engine.open(task, job, plan)
+    try:
+        Dispatch(crew, feed, journal, pace, policy, watch).run()
+    except KeyboardInterrupt as interrupt:
+        if journal.folder is not None:
+            interrupt.add_note(f"{watch.line()}; the same call continues the run in {str(journal.folder.path)!r}")
+        raise
+    finally:
+        crew.close()
+        watch.close()
+        with contextlib.suppress(Exception):  # the first error is the one to tell
+            journal.commit()
+
+
+def _check(task: object, items: object, retries: object, on_error: object, seed: object) -> None:
+    faults = []
+    if not callable(task):
+        faults.append(f"task={task!r}: expected a function of one item")
+    if not isinstance(items, Iterable):
+        faults.append(f"items={items!r}: expected an iterable, such as range({items!r})")
+    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+        faults.append(f"retries={retries!r}: expected a whole number, 0 or above")
+    if on_error not in get_args(OnError):
+        faults.append(f"on_error={on_error!r}: expected one of {', '.join(map_repr(get_args(OnError)))}")
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        faults.append(f"seed={seed!r}: expected a whole number, 0 or above")
+    if faults:
+        raise BadCall("; ".join(faults))
+
+
+def map_repr(values: Iterable[object]) -> list[str]:
+    return [repr(value) for value in values]
+
+
+@contextlib.contextmanager
+def _journal(run: str | os.PathLike[str] | None, *, fresh: bool) -> Iterator[Journal]:
+    """The journal of the call; locked while it is written, and left open for the results to read."""
+    if run is None:
+        if fresh:
+            raise BadCall("fresh=True: there is nothing to start anew without run=")
+        yield Journal(None)
+        return
+    folder = Folder(run)
+    folder.prepare()
+    with folder.locked():
+        if fresh:
+            _clear(folder)
+        journal = Journal(folder)
+        try:
+            yield journal
+        except BaseException:
+            journal.close()
+            raise
+
+
+def _clear(folder: Folder) -> None:
+    for path in (folder.values, folder.tasks):
+        shutil.rmtree(path, ignore_errors=True)
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{folder.journal}{suffix}").unlink(missing_ok=True)
+    folder.prepare()
+
+
+@contextlib.contextmanager
+def _tasks_folder(journal: Journal) -> Iterator[Path]:
+    """Where tasks keep files: with the run, or in a temporary folder that goes with the call."""
+    if journal.folder is not None:
+        yield journal.folder.tasks
+        return
+    # The name alone: the folder is made by the first task that wants one.
+    path = Path(tempfile.gettempdir()) / f"tenfold-{os.getpid()}-{time.monotonic_ns():x}"
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _recognise(journal: Journal, task: Callable[[Any], Any], seed: int, total: int | None) -> None:
+    """Refuse a run that belongs to another call, with what differs."""
+    if journal.folder is None:
+        return
+    now = fingerprint.of_function(task) | {"seed": str(seed), "python": f"{sys.version_info[0]}.{sys.version_info[1]}"}
+    before = journal.meta("fingerprint")
+    faults = fingerprint.differences(json.loads(before), now) if before else []
+    count = journal.meta("count")
+    if count and total is not None and int(count) != total:
+        faults.append(f"there were {count} items and are now {total}")
+    if faults:
+        raise RunDiffers(
+            f"run={str(journal.folder.path)!r} differs from this call: {'; '.join(faults)}. "
+            "Give run= another folder, or fresh=True to start this one anew"
+        )
+    name = getattr(task, "__qualname__", type(task).__name__)
+    journal.set_meta(verb="map", function=name, fingerprint=json.dumps(now))
+    if total is not None:
+        journal.set_meta(count=str(total))
+
+
+def _raise(results: Results, on_error: OnError) -> None:
+    failures = results.failures if on_error != "collect" else []
+    if not failures:
+        return
+    shown = "\n\n".join(str(error) for error in failures[:3])
+    more = f"\n\n... and {len(failures) - 3} more" if len(failures) > 3 else ""
+    text = f"{len(failures)} of {len(results)} tasks failed; the others are in this error's .results\n\n{shown}{more}"
+    raise TasksFailed(text, results) from failures[0].__cause__

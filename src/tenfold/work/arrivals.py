@@ -1,0 +1,69 @@
+"""Notices when a framework is imported: before it happens, or when it is done.
+
+The caller's process uses it to start a nursery while its own import is still under way; a worker uses it to settle
+and seed a framework that a task imports by itself.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from types import ModuleType
+
+
+class Arrivals(importlib.abc.MetaPathFinder):
+    """A finder that finds nothing new: it calls back, and lets the others find."""
+
+    def __init__(
+        self,
+        names: Iterable[str],
+        *,
+        before: Callable[[str], None] | None = None,
+        after: Callable[[str], None] | None = None,
+    ) -> None:
+        self._names = {name for name in names if name not in sys.modules}
+        self._before = before
+        self._after = after
+
+    def watch(self) -> None:
+        if self._names and self not in sys.meta_path:
+            sys.meta_path.insert(0, self)
+
+    def stop(self) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name not in self._names:
+            return None
+        self._names.discard(name)
+        if self._before is not None:
+            self._before(name)
+        if self._after is None:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Announcing(spec.loader, self._after)
+        return spec
+
+
+class _Announcing(importlib.abc.Loader):
+    """The real loader, and a call when it has loaded."""
+
+    def __init__(self, loader: importlib.abc.Loader, after: Callable[[str], None]) -> None:
+        self._loader = loader
+        self._after = after
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader  # what pkgutil and importlib.resources ask for
+        module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        self._after(module.__name__)

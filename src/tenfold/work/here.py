@@ -1,0 +1,140 @@
+"""`tenfold.here()`: what this task was given, seen from inside it.
+
+Outside a task it describes the whole machine, so that a training function also works when it is called directly.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import numbers
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tenfold import machine
+from tenfold.errors import BadCall
+from tenfold.plan.seats import GpuShare, Seat
+from tenfold.work import seeds
+
+if TYPE_CHECKING:
+    import numpy
+
+Post = Callable[[int, int, int, dict[str, float], float], None]
+"""Takes a report: index, attempt, step, values, time."""
+
+
+class Here:
+    """What this task was given."""
+
+    def __init__(self, index: int, attempt: int, run_seed: int, seat: Seat, folder: str, post: Post | None) -> None:
+        self.index = index
+        """The place of the item among the items."""
+        self.attempt = attempt
+        """1 at first, 2 when it is tried again."""
+        self._run_seed = run_seed
+        self._seat = seat
+        self._folder = folder
+        self._post = post
+        self._rng: numpy.random.Generator | None = None
+
+    @property
+    def seed(self) -> int:
+        """This task's own seed, 32 bits: the same on every engine, for any number of workers, on every attempt."""
+        return seeds.number(self._run_seed, self.index)
+
+    @property
+    def rng(self) -> numpy.random.Generator:
+        """A NumPy generator with this task's own seed."""
+        if self._rng is None:
+            import numpy
+
+            self._rng = numpy.random.default_rng(seeds.sequence(self._run_seed, self.index))
+        return self._rng
+
+    @property
+    def cpus(self) -> float:
+        """Cores' worth of time; every thread pool is set to it."""
+        return self._seat.cpus
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """Addresses of the GPUs that this task holds, as CUDA_VISIBLE_DEVICES has them."""
+        return tuple(gpu.address for gpu in self._seat.gpus)
+
+    @property
+    def device(self) -> str:
+        """ "cuda:0" where the task holds a GPU (it sees only its own), else "cpu"."""
+        return self._seat.device
+
+    @property
+    def xp(self) -> Any:
+        """CuPy where this task holds a GPU and CuPy is installed, else NumPy."""
+        if self._seat.gpus:
+            try:
+                import cupy
+            except ImportError:
+                pass
+            else:
+                return cupy
+        import numpy
+
+        return numpy
+
+    @property
+    def folder(self) -> Path:
+        """A folder for this task's own files, made on first use and kept with the run.
+
+        Without `run=` it is removed when the call ends. A second attempt finds what the first one left.
+        """
+        path = Path(self._folder) / f"{self.index:06d}"
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def report(self, step: int, **values: float) -> None:
+        """Tell the caller how it is going: shown with the progress, kept in the journal."""
+        if isinstance(step, bool) or not isinstance(step, numbers.Integral):
+            raise BadCall(f"report(step={step!r}): expected a whole number")
+        if not values:
+            raise BadCall(f"report({step}): expected at least one value, such as report({step}, loss=0.3)")
+        if self._post is not None:
+            self._post(self.index, self.attempt, int(step), {k: _number(k, v) for k, v in values.items()}, time.time())
+
+    def __repr__(self) -> str:
+        return f"<here: task {self.index}, attempt {self.attempt}, {self._seat}>"
+
+
+def _number(name: str, value: object) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]  # tensors and arrays of one element have __float__
+    except (TypeError, ValueError) as error:
+        raise BadCall(f"report({name}={value!r}): expected a number") from error
+
+
+_task: ContextVar[Here | None] = ContextVar("tenfold_task", default=None)
+_process_task: Here | None = None  # a thread that a task starts has no context of its own
+
+
+def enter(task: Here | None, *, whole_process: bool) -> None:
+    """Called around each task by the one that runs it."""
+    global _process_task
+    _task.set(task)
+    if whole_process:
+        _process_task = task
+
+
+def here() -> Here:
+    """What this task was given; outside a task, what the machine has."""
+    return _task.get() or _process_task or _outside(os.getpid())
+
+
+@functools.cache
+def _outside(_pid: int) -> Here:
+    found = machine.look()
+    shares = tuple(GpuShare(gpu.address, gpu.share) for gpu in found.gpus)
+    seat = Seat(0, math.floor(found.cpus), found.cores, shares, found.memory)
+    return Here(0, 1, 0, seat, os.path.join(tempfile.gettempdir(), f"tenfold-{os.getuid()}-outside"), None)

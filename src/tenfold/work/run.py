@@ -1,0 +1,154 @@
+"""Run the tasks of one job in this process, one after the other. The same code on every engine."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+from tenfold import frameworks
+from tenfold.plan.seats import Seat
+from tenfold.work import here, parcel, seeds
+from tenfold.work.arrivals import Arrivals
+from tenfold.work.outcome import Failure
+
+_OURS = str(Path(__file__).parent.parent)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What every worker of a call must know once."""
+
+    seed: int
+    """The call's seed; each task's own is derived from it."""
+    folder: str
+    """Where tasks keep their files, each in a folder of its own."""
+    scratch: bool
+    """The folder is a temporary one: it goes when the call ends."""
+    frameworks: tuple[str, ...]
+    """Members of `tenfold.frameworks` that the function uses."""
+    timeout: float | None = None
+    """Seconds after which a task stops itself by an alarm; None where somebody else stops it, or nobody."""
+
+
+class Runner:
+    """Runs tasks one at a time: marks where it is, seeds, calls, and turns what is raised into a Failure."""
+
+    def __init__(
+        self, function: Callable[[Any], Any], job: Job, seat: Seat, post: here.Post | None, *, whole_process: bool
+    ) -> None:
+        self._function = function
+        self._job = job
+        self._seat = seat
+        self._post = post
+        self._whole_process = whole_process
+        self._seeded = not seeds.draws_none(function)
+        self._current = 0
+        self._arrivals = Arrivals(
+            [member.modules[0] for member in frameworks.every().values()], after=self._framework_arrived
+        )
+
+    def __enter__(self) -> Runner:
+        for name in self._job.frameworks:
+            with contextlib.suppress(ImportError):  # the task's own import will say it better
+                __import__(frameworks.every()[name].modules[0])
+        self._arrivals.watch()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._arrivals.stop()
+
+    def run(self, index: int, attempt: int, item: Any) -> tuple[bool, Any, float]:
+        """(True, value, seconds), or (False, Failure, seconds). Never raises."""
+        task = here.Here(index, attempt, self._job.seed, self._seat, self._job.folder, self._post)
+        here.enter(task, whole_process=self._whole_process)
+        self._current = index
+        began = time.perf_counter()
+        try:
+            if self._seeded:
+                seeds.plant(task.seed)
+                began = time.perf_counter()
+            if self._job.timeout is None:
+                return True, self._function(item), time.perf_counter() - began
+            with _alarm(self._job.timeout):
+                value = self._function(item)
+            return True, value, time.perf_counter() - began
+        except _TimeIsUp:
+            failure = Failure("timeout", f"it ran longer than timeout={self._job.timeout:g} s and was stopped")
+            return False, failure, time.perf_counter() - began
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and not self._whole_process:
+                raise  # the caller's own process: Ctrl-C is for the caller
+            return False, raised(error), time.perf_counter() - began
+        finally:
+            here.enter(None, whole_process=self._whole_process)
+
+    def _framework_arrived(self, module: str) -> None:
+        """A task imported a framework itself: it must be settled and seeded as if it had been there before."""
+        for member in frameworks.every().values():
+            if member.modules[0] == module:
+                member.settle(self._seat)
+                member.seed(seeds.number(self._job.seed, self._current))
+
+
+def raised(error: BaseException) -> Failure:
+    """An exception as a value that always travels: text in any case, the exception itself where it can be pickled."""
+    where = _without_our_frames(error.__traceback__)
+    text = "".join(traceback.format_exception(type(error), error, where))
+    try:
+        summary = "".join(traceback.format_exception_only(error)).strip()
+    except Exception:  # a __str__ that raises
+        summary = type(error).__name__
+    return Failure("raised", summary, text, _pickled(error))
+
+
+def unsendable(what: str, error: BaseException) -> Failure:
+    """`what` could not be pickled."""
+    return Failure("unsendable", f"{what} cannot be pickled: {type(error).__name__}: {error}")
+
+
+def _pickled(error: BaseException) -> bytes | None:
+    try:
+        body = parcel.pack(error).to_bytes()
+        parcel.unpack(body)
+    except Exception:
+        return None
+    return body
+
+
+def _without_our_frames(tb: TracebackType | None) -> TracebackType | None:
+    """The traceback from the first frame that is not tenfold's own."""
+    while tb is not None and tb.tb_next is not None and tb.tb_frame.f_code.co_filename.startswith(_OURS):
+        tb = tb.tb_next
+    return tb
+
+
+class _TimeIsUp(BaseException):
+    """Raised in the task by the alarm; not an Exception, so that a task's own `except Exception` lets it through."""
+
+
+@contextlib.contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    """Raise `_TimeIsUp` in the block after `seconds`: the main thread's Python code only."""
+    if threading.current_thread() is not threading.main_thread() or sys.platform == "win32":
+        yield
+        return
+
+    def ring(_signal: int, _frame: FrameType | None) -> None:
+        raise _TimeIsUp
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
