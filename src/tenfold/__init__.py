@@ -40,7 +40,7 @@ _HOMES = {
     "TaskError": "tenfold.errors",
     "TasksFailed": "tenfold.errors",
 }
-__all__ = sorted([*_HOMES, "__version__"])
+__all__ = [*_HOMES, "__version__"]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:

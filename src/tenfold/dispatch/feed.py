@@ -1,4 +1,4 @@
-"""Feeds items lazily, in batches of consecutive tasks; leaves out what a run has finished; takes back what must go again."""
+"""Feeds items lazily, in batches of consecutive tasks; leaves out what is finished, takes back what must go again."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ SHOWN = 8
 class Results(Sequence[Any]):
     """The values of a call, in item order. The place of a failed task holds its `TaskError`.
 
-    Values stay in the journal until they are read. One that was read by its index is kept, so that it is the same object the
-    next time; going through all of them keeps none.
+    Values stay in the journal until they are read. One that was read by its index is kept, so that it is the same
+    object the next time; going through all of them keeps none.
     """
 
     def __init__(self, journal: Journal, count: int, *, seconds: float = 0.0, workers: int = 0) -> None:

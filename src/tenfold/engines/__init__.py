@@ -19,8 +19,6 @@ from tenfold.work.outcome import Failure, Report
 from tenfold.work.parcel import Buffer
 from tenfold.work.run import Job
 
-# ruff: noqa: A005
-
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -132,11 +130,12 @@ Event = Finished | FinishedLarge | Failed | GivenBack | Reported | Printed | Bro
 class Crew(Protocol):
     """The workers of one call. Used by one thread; owns every process, socket and file that it makes.
 
-    `send` takes a batch and never waits for it to run. `receive` waits at most `seconds` and returns what has happened; the
-    tasks of a batch are told of in the batch's order, each exactly once. `running` says for how many seconds the task now
-    running has been running, by batch. `stop` ends the running task of a batch with that failure; the rest of the
-    batch is given back. `close` ends everything, at once, and may be called twice. When a worker dies, `receive` first tells
-    what it had finished, then one `Failed` for the task it was running, then `GivenBack` for what it had not begun.
+    `send` takes a batch and never waits for it to run. `receive` waits at most `seconds` and returns what has
+    happened; the tasks of a batch are told of in the batch's order, each exactly once. `running` says for how many
+    seconds the task now running has been running, by batch. `stop` ends the running task of a batch with that
+    failure; the rest of the batch is given back. `close` ends everything, at once, and may be called twice. When a
+    worker dies, `receive` first tells what it had finished, then one `Failed` for the task it was running, then
+    `GivenBack` for what it had not begun.
     """
 
     capacity: int

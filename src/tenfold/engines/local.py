@@ -3,8 +3,8 @@
     send ──> the worker with the least to do ──(wire)──> worker
     receive <── slates, wires, outputs, exits <──────────┘
 
-A worker is one process on one seat. It is started when there is a batch for it, and replaced when it dies, when it leaves
-because its memory grew, and after every task where the plan isolates tasks.
+A worker is one process on one seat. It is started when there is a batch for it, and replaced when it dies, when it
+leaves because its memory grew, and after every task where the plan isolates tasks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
-import socket
 import sys
 import time
 from collections import deque
@@ -24,14 +23,14 @@ from tenfold.engines import Batch, Broken, Event, Failed, Finished, FinishedLarg
 from tenfold.errors import WorkersUnavailable
 from tenfold.machine import Machine
 from tenfold.machine.memory import private
-from tenfold.nursery import child, leases, slate, used
+from tenfold.nursery import child, leases, used
 from tenfold.nursery.forking import Forking, NurseryLost
 from tenfold.nursery.spawning import Spawning
 from tenfold.nursery.starter import Exited, Refused, Started, Starter
-from tenfold.nursery.wire import Closed, Wire
+from tenfold.nursery.wire import Closed
+from tenfold.nursery.worker import Worker
 from tenfold.plan.choose import Abilities, Plan
 from tenfold.plan.needs import readable
-from tenfold.plan.seats import Seat
 from tenfold.work import parcel
 from tenfold.work.exits import describe
 from tenfold.work.outcome import Failure, Report
@@ -64,52 +63,6 @@ class LocalEngine:
 
     def open(self, function: Callable[[Any], Any], job: Job, plan: Plan) -> LocalCrew:
         return LocalCrew(function, job, plan)
-
-
-class Worker:
-    """The caller's view of one worker process."""
-
-    def __init__(self, name: int, seat: Seat) -> None:
-        self.name = name
-        self.seat = seat
-        ours, self._theirs = socket.socketpair()
-        ours.setblocking(False)
-        self.wire = Wire(ours)
-        self.output, self._output_theirs = os.pipe()
-        os.set_blocking(self.output, False)
-        self._slate_handle = slate.create()
-        self.slate = slate.Slate(self._slate_handle)
-        self.pid = 0
-        self.batches: deque[Batch] = deque()
-        self.place = 0  # tasks of the first batch that are done
-        self.memory_at_start: int | None = None
-        self.peak = 0
-        self.leaving = False
-        self.verdict: Failure | None = None  # why we killed it
-        self.tail = bytearray()
-        self.starter: Starter | None = None
-
-    @property
-    def theirs(self) -> tuple[int, int, int]:
-        return self._theirs.fileno(), self._output_theirs, self._slate_handle
-
-    def close_theirs(self) -> None:
-        """The worker has its ends now; ours must go, or we would never see it close them."""
-        if self._output_theirs >= 0:
-            self._theirs.close()
-            os.close(self._output_theirs)
-            os.close(self._slate_handle)
-            self._output_theirs = -1
-
-    def close(self) -> None:
-        self.close_theirs()
-        self.wire.close()
-        os.close(self.output)
-        self.slate.close()
-
-    @property
-    def label(self) -> str:
-        return f"{socket.gethostname()}:{self.pid}"
 
 
 class LocalCrew:
@@ -405,9 +358,7 @@ class LocalCrew:
             for handle in handles:
                 os.close(handle)
             batch = worker.batches[0].id
-            self._events.append(
-                FinishedLarge(batch, seconds, memory, worker.peak, worker.seat.index, worker.label)  # type: ignore[arg-type]
-            )
+            self._events.append(FinishedLarge(batch, seconds, memory, worker.peak, worker.seat.index, worker.label))
             self._advance(worker, 1)
         elif kind == "failed":
             seconds, worker.peak, failure = rest
@@ -426,16 +377,14 @@ class LocalCrew:
             self._events.append(Broken(rest[0]))
 
     def _drain(self, worker: Worker) -> None:
-        """Read the slate."""
-        seconds, bodies = worker.slate.take()
-        while bodies:
+        """Read the slate, as far as the results follow each other: a failure between them comes by the wire."""
+        while worker.batches:
             batch = worker.batches[0]
-            count = min(len(bodies), len(batch.indices) - worker.place)
-            self._events.append(
-                Finished(batch.id, seconds[:count], bodies[:count], worker.peak, worker.seat.index, worker.label)
-            )
-            seconds, bodies = seconds[count:], bodies[count:]
-            self._advance(worker, count)
+            seconds, bodies = worker.slate.take(batch.id, worker.place)
+            if not bodies:
+                return
+            self._events.append(Finished(batch.id, seconds, bodies, worker.peak, worker.seat.index, worker.label))
+            self._advance(worker, len(bodies))
 
     def _advance(self, worker: Worker, count: int) -> None:
         worker.place += count

@@ -78,18 +78,16 @@ class SerialCrew:
 
     def _run(self, batch: Batch, index: int, item: Any) -> Event:
         ok, value, took = self._runner.run(index, batch.attempt, item)
-        failure = value if not ok else None
-        if ok:
-            try:
-                packed = parcel.pack(value)
-            except Exception as error:
-                failure = unsendable(f"its result ({type(value).__name__})", error)
-            else:
-                if packed.buffers:
-                    memory = bytearray(packed.to_bytes())
-                    return FinishedLarge(batch.id, took, memory, 0, self._seat.index, self._worker)
-                return Finished(batch.id, [took], [packed.body], 0, self._seat.index, self._worker)
-        return Failed(batch.id, took, failure, 0, self._seat.index, self._worker)
+        who = (0, self._seat.index, self._worker)
+        if not ok:
+            return Failed(batch.id, took, value, *who)
+        try:
+            packed = parcel.pack(value)
+        except Exception as error:
+            return Failed(batch.id, took, unsendable(f"its result ({type(value).__name__})", error), *who)
+        if packed.buffers:
+            return FinishedLarge(batch.id, took, packed.to_bytes(), *who)
+        return Finished(batch.id, [took], [packed.body], *who)
 
     def running(self) -> dict[int, float]:
         return {}

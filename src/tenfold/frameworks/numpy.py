@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from tenfold.frameworks import Framework
 from tenfold.plan.seats import Seat
@@ -30,8 +31,9 @@ class Member(Framework):
         # The variables are read when a library is loaded; a forked worker has them loaded already.
         import threadpoolctl
 
-        limits = threadpoolctl.threadpool_limits(limits=seat.threads)
-        return limits.restore_original_limits
+        limits: Any = threadpoolctl.threadpool_limits(limits=seat.threads)
+        undo: Callable[[], None] = limits.restore_original_limits
+        return undo
 
     def seed(self, seed: int) -> None:
         import numpy

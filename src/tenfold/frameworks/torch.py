@@ -40,7 +40,7 @@ class Member(Framework):
     def started(self) -> bool:
         import torch
 
-        return torch.cuda.is_initialized()
+        return bool(torch.cuda.is_initialized())
 
     def reducers(self) -> dict[type, Callable[[Any], Any]]:
         import torch

@@ -1,1 +1,1 @@
-"""WHAT HAPPENED: one SQLite file per run. Resume and every report read it; an outcome is committed before it is counted."""
+"""WHAT HAPPENED: one SQLite file per run. An outcome is committed before it is counted; resume and reports read it."""

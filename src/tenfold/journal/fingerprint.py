@@ -1,7 +1,8 @@
 """What identifies a call, part by part, so that a run that differs can be refused with what differs.
 
-The code of a function is its bytecode with its constants and names, so comments and line numbers do not count. The functions
-and plain values that it reaches (globals, closures, defaults) are parts of their own; installed libraries are not followed.
+The code of a function is its bytecode with its constants and names, so comments and line numbers do not count. The
+functions and plain values that it reaches (globals, closures, defaults) are parts of their own; installed libraries
+are not followed.
 """
 
 from __future__ import annotations
@@ -114,12 +115,17 @@ def _digest_value(value: object) -> str:
 
 
 def _name(function: Any) -> str:
-    return str(getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or type(function).__name__)
+    return str(
+        getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or type(function).__name__
+    )
 
 
 def _is_installed(value: Any) -> bool:
     """Whether it comes from an installed library rather than from the user."""
     module = sys.modules.get(getattr(value, "__module__", "") or "")
     file = getattr(module, "__file__", None) or ""
-    return "site-packages" in file or file.startswith(sys.base_prefix) or (module is not None and not file and
-        getattr(module, "__name__", "") != "__main__")
+    return (
+        "site-packages" in file
+        or file.startswith(sys.base_prefix)
+        or (module is not None and not file and getattr(module, "__name__", "") != "__main__")
+    )

@@ -1,10 +1,10 @@
 """The folder of a run: made for its owner only, and used by one call at a time.
 
-    runs/linear/
-      journal.sqlite     what happened
-      values/            results too large for the journal, one file each
-      tasks/             files that tasks kept for themselves: here().folder
-      lock
+runs/linear/
+  journal.sqlite     what happened
+  values/            results too large for the journal, one file each
+  tasks/             files that tasks kept for themselves: here().folder
+  lock
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The journal: a SQLite file in a run's folder, or the same in SQLite's own temporary storage where there is no run.
 
-Outcomes are kept in blocks of consecutive tasks, because a million tiny tasks come in a few thousand batches. A row holds
-the pickles as they came from the worker; they are opened when somebody reads them.
+Outcomes are kept in blocks of consecutive tasks, because a million tiny tasks come in a few thousand batches. A row
+holds the pickles as they came from the worker; they are opened when somebody reads them.
 
     meta       what the run is: format, call, fingerprint
     outcomes   one row per block: values or a failure, how long each took
@@ -16,7 +16,6 @@ import array
 import contextlib
 import itertools
 import json
-import mmap
 import os
 import sqlite3
 import threading
@@ -85,12 +84,14 @@ class Journal:
     def __init__(self, folder: Folder | None, *, read_only: bool = False) -> None:
         self.folder = folder
         self._lock = threading.RLock()
-        self._memory: dict[int, mmap.mmap | parcel.Buffer] = {}
+        self._memory: dict[int, parcel.Buffer] = {}
         self._session: int | None = None
         self._committed = time.monotonic()
         self._dirty = False
         if read_only and (folder is None or not folder.journal.is_file()):
-            raise RunUnusable(f"{folder and str(folder.path)!r} holds no run: there is no {folder and folder.journal.name}")
+            raise RunUnusable(
+                f"{folder and str(folder.path)!r} holds no run: there is no {folder and folder.journal.name}"
+            )
         with self._trouble():
             self._db = sqlite3.connect(str(folder.journal) if folder else "", check_same_thread=False)
             self._set_up(read_only)
@@ -161,7 +162,7 @@ class Journal:
         """Tasks that returned small values, as their pickles."""
         self._add(block, ok=True, kind=PICKLES, value=b"".join(bodies))
 
-    def add_large(self, block: Block, memory: parcel.Buffer | mmap.mmap) -> None:
+    def add_large(self, block: Block, memory: parcel.Buffer) -> None:
         """A task that returned one large value; it is kept in a file of its own, or where it is."""
         if self.folder is None:
             self._memory[block.first] = memory
@@ -190,7 +191,9 @@ class Journal:
             self._db.executemany("INSERT INTO reports VALUES (?, ?, ?, ?, ?)", rows)
             self._dirty = True
 
-    def _add(self, block: Block, *, ok: bool, kind: int, value: bytes | None = None, failure: str | None = None) -> None:
+    def _add(
+        self, block: Block, *, ok: bool, kind: int, value: bytes | None = None, failure: str | None = None
+    ) -> None:
         took = array.array("d", block.seconds)
         row = (
             *(block.first, len(took), ok, kind, value, failure, took.tobytes(), time.time() - sum(took), block.peak),
@@ -346,7 +349,7 @@ class Journal:
         return self.folder.values / f"{index:06d}.parcel"
 
 
-def _write_whole(path: Path, memory: parcel.Buffer | mmap.mmap) -> None:
+def _write_whole(path: Path, memory: parcel.Buffer) -> None:
     """Write a file so that it is there whole or not at all."""
     partial = path.with_suffix(".partial")
     try:

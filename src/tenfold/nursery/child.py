@@ -1,18 +1,18 @@
 """What a worker process does, forked or spawned: take the seat, load the job, run batches, say what became of them.
 
-    in   order {...}                         the seat, and the caller's environment, folder and import path
-         job Job, parcel                     the function, and what every task needs
-         batch id attempt indices, items     run these, one after the other
-    out  ready bytes                         the seat is taken; resident memory before any work
-         (slate) each small result
-         look                                there is something on the slate
-         large seconds, parcel               a result that is too long for the slate
-         failed seconds Failure
-         reports [...]                       from here().report
-         rest id place                       the batch took long: from `place` on, somebody else may run it
-         apart id                            an item cannot be unpickled: send them one by one
-         leaving                             this process has done its part
-         broken Failure                      the function cannot be loaded at all
+in   order {...}                         the seat, and the caller's environment, folder and import path
+     job Job, parcel                     the function, and what every task needs
+     batch id attempt indices, items     run these, one after the other
+out  ready bytes                         the function is loaded; resident memory before any work
+     (slate) each small result
+     look                                there is something on the slate
+     large seconds, parcel               a result that is too long for the slate
+     failed seconds Failure
+     reports [...]                       from here().report
+     rest id place                       the batch took long: from `place` on, somebody else may run it
+     apart id                            an item cannot be unpickled: send them one by one
+     leaving                             this process has done its part
+     broken Failure                      the function cannot be loaded at all
 """
 
 from __future__ import annotations
@@ -96,9 +96,8 @@ def _live(
         with contextlib.suppress(OSError):  # the caller's folder is gone: stay where we are
             os.chdir(order["cwd"])
         settle(order["seat"], order["environment"], loaded_threads=loaded_threads)
-        wire.send(("ready", private(os.getpid())))
-        (_, job, size), handles = wire.receive()
-        Worker(wire, slate, order).work(job, size, handles)
+        (_, job, content), handles = wire.receive()
+        Worker(wire, slate, order).work(job, content, handles)
     except Closed:
         pass
     with contextlib.suppress(Exception):
@@ -138,14 +137,16 @@ class Worker:
         with self._lock:
             self._wire.send(message, handles)
 
-    def work(self, job: Job, size: int, handles: list[int]) -> None:
+    def work(self, job: Job, content: bytes | None, handles: list[int]) -> None:
         """Load the function, then run batches until the caller closes, or until this process should be replaced."""
         try:
-            function = _open(handles, size, writable=False)
+            function = _open(handles, content, writable=False)
+            runner = Runner(function, job, self._seat, self._post, whole_process=True)
         except BaseException as error:
             self._send(("broken", raised(error)))
             return
-        with Runner(function, job, self._seat, self._post, whole_process=True) as runner:
+        self._send(("ready", private(os.getpid())))
+        with runner:
             while True:
                 (_, batch, attempt, indices, content), handles = self._wire.receive()
                 try:
@@ -176,7 +177,7 @@ class Worker:
             if self._reports:
                 self._send_reports()
             if ok:
-                self._finish(value, seconds)
+                self._finish(batch, place, value, seconds)
             else:
                 self._send(("failed", seconds, peak(), value))
             now = time.perf_counter()
@@ -193,13 +194,14 @@ class Worker:
         self._send(("look", peak()))
         self._looked, self._waiting = now, False
 
-    def _finish(self, value: Any, seconds: float) -> None:
+    def _finish(self, batch: int, place: int, value: Any, seconds: float) -> None:
         try:
             packed = parcel.pack(value)
         except BaseException as error:
             self._send(("failed", seconds, peak(), unsendable(f"its result ({type(value).__name__})", error)))
             return
-        if not packed.buffers and len(packed.body) <= LARGEST and self._slate.put(seconds, packed.body):
+        is_small = not packed.buffers and len(packed.body) <= LARGEST
+        if is_small and self._slate.put(batch, place, seconds, packed.body):
             self._waiting = True
             return
         if packed.size <= INLINE:

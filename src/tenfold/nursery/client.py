@@ -127,7 +127,7 @@ def command(code: str) -> list[str]:
 def _start() -> Client:
     ours, theirs = socket.socketpair()
     life_theirs, life_ours = os.pipe()
-    log = tempfile.TemporaryFile(prefix="tenfold-nursery-")
+    log = tempfile.TemporaryFile(prefix="tenfold-nursery-")  # noqa: SIM115  # lives as long as the nursery
     try:
         process = subprocess.Popen(
             command(_CODE.format(path=sys.path, first=theirs.fileno(), life=life_theirs)),

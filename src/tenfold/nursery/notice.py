@@ -1,7 +1,8 @@
 """Starts a nursery while the caller is still importing: `import tenfold`, then `import tensorflow`.
 
-The framework's import takes seconds in this process; the nursery's takes place at the same time on another core. A script
-that never calls a verb has paid one idle process for it, which dies with the script; `TENFOLD_NOTICE=0` switches it off.
+The framework's import takes seconds in this process; the nursery's takes place at the same time on another core. A
+script that never calls a verb has paid one idle process for it, which dies with the script; `TENFOLD_NOTICE=0`
+switches it off.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Shared memory between a worker and its caller: small results, and what the worker is doing right now.
 
-    [written][read][batch][place][since]  [length seconds body][length seconds body]...   a ring
+    [written][read][batch][place][since]  [length batch place seconds body][length batch place ...]...   a ring
 
-The worker writes each result as soon as it has it; the caller reads when it is woken, and from time to time. So a result
-that was finished when the worker was killed is not lost, the task that killed it is known, and the clock of a task needs no
-message. One writer and one reader: no lock.
+The worker writes each result as soon as it has it; the caller reads when it is woken, and from time to time. So a
+result that was finished when the worker was killed is not lost, the task that killed it is known, and the clock of a
+task needs no message. Each result says whose it is, because failures and large results come by the wire: the caller
+reads on only as far as the next task it expects. One writer and one reader: no lock.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ LARGEST = 64 << 10
 
 _HEADER = 64
 _RING = SIZE - _HEADER
-_RECORD = struct.Struct("<Id")
+_RECORD = struct.Struct("<IIId")  # length, batch, place, seconds
 _COUNTERS = struct.Struct("<QQ")
 _DOING = struct.Struct("<qqd")
 _DOING_PLACE = _COUNTERS.size
@@ -61,7 +62,7 @@ class Slate:
         """Say that no task is running."""
         _DOING.pack_into(self._memory, _DOING_PLACE, _IDLE, _IDLE, 0.0)
 
-    def put(self, seconds: float, body: bytes) -> bool:
+    def put(self, batch: int, place: int, seconds: float, body: bytes) -> bool:
         """Write one result; False where it does not fit now."""
         counters = self._counters
         written, read = counters[0], counters[1]
@@ -76,15 +77,15 @@ class Slate:
                 struct.pack_into("<I", self._memory, _HEADER + place, _WRAP)
             written, place = written + skip, 0
         start = _HEADER + place
-        _RECORD.pack_into(self._memory, start, len(body), seconds)
+        _RECORD.pack_into(self._memory, start, len(body), batch, place, seconds)
         self._memory[start + _RECORD.size : start + size] = body
         counters[0] = written + size
         return True
 
     # -- the caller's side --------------------------------------------------------------------------------------
 
-    def take(self) -> tuple[list[float], list[bytes]]:
-        """Every result since the last call: how long each took, and its body."""
+    def take(self, batch: int, place: int) -> tuple[list[float], list[bytes]]:
+        """The results of `batch` from `place` on, as far as they are here: how long each took, and its body."""
         counters, memory = self._counters, self._memory
         read, written = counters[1], counters[0]
         seconds: list[float] = []
@@ -96,7 +97,9 @@ class Slate:
             if to_end < 4 or struct.unpack_from("<I", memory, start)[0] == _WRAP:
                 read += to_end
                 continue
-            length, took = _RECORD.unpack_from(memory, start)
+            length, whose, where, took = _RECORD.unpack_from(memory, start)
+            if whose != batch or where != place + len(bodies):
+                break
             seconds.append(took)
             bodies.append(memory[start + _RECORD.size : start + _RECORD.size + length])
             read += _RECORD.size + length

@@ -44,7 +44,8 @@ class Starter(Protocol):
 
     `start` returns at once and takes no ownership of the descriptors: it keeps duplicates where it needs them later.
     `kill` kills a worker and all its descendants; an `Exited` follows. `events` never waits. `close` kills whatever
-    is left. `handle` can be waited on with `select` for events; None means that `events` must be called from time to time.
+    is left. `handle` can be waited on with `select` for events; None means that `events` must be called from time to
+    time.
     """
 
     handle: int | None

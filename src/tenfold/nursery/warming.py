@@ -1,7 +1,8 @@
 """A nursery that waits for the next scripts: `tenfold warm --minutes 30`. Opt-in, and for its owner only.
 
-It listens on a Unix socket in a folder that only its owner can enter. A script uses it when everything that decides what
-an import does is the same: the interpreter, tenfold, the installed packages, and the variables that frameworks read.
+It listens on a Unix socket in a folder that only its owner can enter. A script uses it when everything that decides
+what an import does is the same: the interpreter, tenfold, the installed packages, and the variables that frameworks
+read.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def choose(
     _refuse(needs, abilities, workers, isolate, timeout)
     seats = cut(machine, needs, workers if abilities.parallel else 1, first_core)
     alone, why = _isolation(needs, abilities, isolate)
-    return Plan(seats, alone, tuple([*_explain(machine, needs, seats, workers), *why]))
+    return Plan(seats, alone, (*_explain(machine, needs, seats, workers), *why))
 
 
 def _isolation(needs: Needs, abilities: Abilities, isolate: bool | None) -> tuple[bool, list[str]]:

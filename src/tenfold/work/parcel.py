@@ -4,9 +4,9 @@
     Parcel.write(file)                        [count][sizes...][body][buffer][buffer]...   64-byte aligned
     unpack(memory)                            arrays point into `memory`: nothing is copied
 
-The layout is the same in shared memory, in a file of a run, and in a message, and it is kept for ever: journals hold it.
-Plain pickle is tried first, because it is ten times faster than cloudpickle on small values; cloudpickle takes what
-plain pickle cannot (lambdas, classes of a script or notebook).
+The layout is the same in shared memory, in a file of a run, and in a message, and it is kept for ever: journals hold
+it. Plain pickle is tried first, because it is ten times faster than cloudpickle on small values; cloudpickle takes
+what plain pickle cannot (lambdas, classes of a script or notebook).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ALIGNMENT = 64  # what BLAS and XLA like; a cache line
 _ATOMS = frozenset({int, float, str, bool, type(None), complex, bytes})
 _COUNT = struct.Struct("<I")
 
-Buffer = bytes | bytearray | memoryview
+Buffer = bytes | bytearray | memoryview | mmap.mmap
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Randomness belongs to the task, not the worker.
 
-Task number `index` of a call with `seed` is given `numpy.random.SeedSequence(seed).spawn(n)[index]`, whoever runs it and
-however often. Its first 32 bits seed Python, NumPy and every framework that the worker has imported.
+Task number `index` of a call with `seed` is given `numpy.random.SeedSequence(seed).spawn(n)[index]`, whoever runs it
+and however often. Its first 32 bits seed Python, NumPy and every framework that the worker has imported.
 """
 
 from __future__ import annotations
@@ -96,4 +96,4 @@ def _only_arithmetic(function: types.FunctionType) -> bool:
 def _is_pure(value: object) -> bool:
     if isinstance(value, types.BuiltinFunctionType):
         return value.__module__ in _PURE_MODULES and value.__name__ not in _IMPURE_BUILTINS
-    return isinstance(value, int | float) or value in (int, float, bool, range)
+    return type(value) in (int, float, bool) or any(value is kind for kind in (int, float, bool, range))
