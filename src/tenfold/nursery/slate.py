@@ -91,9 +91,8 @@ class Slate:
         seconds: list[float] = []
         bodies: list[bytes] = []
         while read < written:
-            place = read % _RING
-            to_end = _RING - place
-            start = _HEADER + place
+            start = _HEADER + read % _RING
+            to_end = SIZE - start
             if to_end < 4 or struct.unpack_from("<I", memory, start)[0] == _WRAP:
                 read += to_end
                 continue

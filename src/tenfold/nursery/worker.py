@@ -14,6 +14,8 @@ from tenfold.nursery.wire import Wire
 from tenfold.plan.seats import Seat
 from tenfold.work.outcome import Failure
 
+_HOST = socket.gethostname()
+
 
 class Sendable(Protocol):
     """What a worker is given: tasks that travel together."""
@@ -68,4 +70,4 @@ class Worker:
 
     @property
     def label(self) -> str:
-        return f"{socket.gethostname()}:{self.pid}"
+        return f"{_HOST}:{self.pid}"
