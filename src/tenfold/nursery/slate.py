@@ -67,16 +67,15 @@ class Slate:
         counters = self._counters
         written, read = counters[0], counters[1]
         size = _RECORD.size + len(body)
-        place = written % _RING
-        to_end = _RING - place
+        start = _HEADER + written % _RING
+        to_end = SIZE - start
         skip = to_end if to_end < size else 0
         if written + skip + size - read > _RING:
             return False
         if skip:
             if to_end >= 4:
-                struct.pack_into("<I", self._memory, _HEADER + place, _WRAP)
-            written, place = written + skip, 0
-        start = _HEADER + place
+                struct.pack_into("<I", self._memory, start, _WRAP)
+            written, start = written + skip, _HEADER
         _RECORD.pack_into(self._memory, start, len(body), batch, place, seconds)
         self._memory[start + _RECORD.size : start + size] = body
         counters[0] = written + size
