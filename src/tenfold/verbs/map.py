@@ -80,7 +80,8 @@ def map(  # noqa: A001
         _recognise(journal, task, seed, total)
         journal.begin_session({"engine": type(chosen.engine).__name__, "workers": len(plan.seats), "plan": str(plan)})
         alarm = timeout if abilities.stops == "alarm" else None
-        job = Job(seed, str(tasks), journal.folder is None, used.members(task), alarm)
+        alone = abilities.processes or not abilities.parallel
+        job = Job(seed, str(tasks), journal.folder is None, used.members(task), alone, alarm)
         watch = progresses.watch(progress, total, already=journal.counts()[0])
         feed = Feed(items, journal, resumable=run is not None)
         _run(chosen.engine, task, job, plan, (feed, journal, pace, policy, watch))

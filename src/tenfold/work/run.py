@@ -35,6 +35,8 @@ class Job:
     """The folder is a temporary one: it goes when the call ends."""
     frameworks: tuple[str, ...]
     """Members of `tenfold.frameworks` that the function uses."""
+    seeds_globals: bool = True
+    """Whether each task has the process's random numbers to itself; otherwise only here().rng is its own."""
     timeout: float | None = None
     """Seconds after which a task stops itself by an alarm; None where somebody else stops it, or nobody."""
 
@@ -50,7 +52,8 @@ class Runner:
         self._seat = seat
         self._post = post
         self._whole_process = whole_process
-        self._seeded = not seeds.draws_none(function)
+        # Threads share the global random numbers: seeding them for one task would make them another's, too.
+        self._seeded = job.seeds_globals and not seeds.draws_none(function)
         self._current = 0
         self._arrivals = Arrivals(
             [member.modules[0] for member in frameworks.every().values()], after=self._framework_arrived

@@ -44,6 +44,27 @@ def settle(seat: Seat, environment: Mapping[str, str], *, loaded_threads: int | 
 
 
 @contextlib.contextmanager
+def lent(seat: Seat) -> Iterator[None]:
+    """Take the seat for a while, in a worker process that is somebody else's; everything is undone afterwards."""
+    before = dict(os.environ)
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+    wanted = variables(seat, before)
+    os.environ.update(wanted)
+    if seat.cores and cores is not None:
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, seat.cores)
+    try:
+        with borrowed(seat):
+            yield
+    finally:
+        for name in wanted.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
+        if cores is not None:
+            os.sched_setaffinity(0, cores)
+
+
+@contextlib.contextmanager
 def borrowed(seat: Seat) -> Iterator[None]:
     """Keep to the seat's threads for a while, in a process that is not ours; everything is undone afterwards."""
     undo = [member.settle(seat) for member in frameworks.imported()]

@@ -1,0 +1,36 @@
+# The same commands for people and for CI. `make setup` is part of each of them and is done once.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: run setup check test bench clean
+
+run: setup            ## the main job: train 24 small Keras models on all cores
+	$(BIN)/tenfold demo
+
+setup: $(READY)       ## make .venv with tenfold, every framework and the tools
+
+# torch comes first and alone: what depends on it would otherwise ask for another build of it.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tenfold needs Python 3.11 or newer; say PYTHON=...")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $(READY)
+
+check: setup          ## lint, types, and imports that go one way
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy src
+	$(BIN)/lint-imports
+
+test: setup           ## everything, about ten minutes on two cores
+	$(BIN)/python -m pytest
+
+bench: setup          ## every benchmark, on an otherwise idle machine
+	$(BIN)/python benchmarks/all.py
+
+clean:
+	rm -rf .venv dist build runs .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
