@@ -26,6 +26,8 @@ class Feed:
         self._batches = 0
         self.drawn = 0
         """Items read so far."""
+        self.exhausted = False
+        """There are no more."""
 
     def take(self, size: int) -> Batch | None:
         """The next batch, of at most `size` tasks; None where there is nothing to send now."""
@@ -66,6 +68,7 @@ class Feed:
         items = list(islice(self._items, size))
         first = self.drawn
         self.drawn += len(items)
+        self.exhausted = len(items) < size
         return first, items
 
     def _unfinished(self, size: int) -> tuple[int, list[Any]]:
@@ -82,12 +85,13 @@ class Feed:
                 self._finished.popleft()
                 if not self._finished:
                     return self._fresh(size)
+        self.exhausted = True
         return self.drawn, []
 
 
 def _digest(item: Any) -> bytes:
     try:
-        return fingerprint.of_item(item)
+        return fingerprint.of_value(item)
     except Exception:  # it cannot be pickled, so it cannot be recognised either
         return bytes(fingerprint.DIGEST)
 

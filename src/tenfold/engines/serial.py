@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -29,15 +30,17 @@ def engine(address: str) -> SerialEngine:
 class SerialEngine:
     """The caller's own process."""
 
-    abilities = Abilities(
-        parallel=False,
-        processes=False,
-        stops="alarm",
-        limits_memory=False,
-        isolates=False,
-        leases_gpus=True,  # one task at a time cannot collide with another
-        seconds_per_batch=0.0002,
-    )
+    def __init__(self) -> None:
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        self.abilities = Abilities(
+            parallel=False,
+            processes=False,
+            stops="alarm" if in_main_thread else "never",  # Python hands signals to the main thread alone
+            limits_memory=False,
+            isolates=False,
+            leases_gpus=True,  # one task at a time cannot collide with another
+            seconds_per_batch=0.0002,
+        )
 
     def machine(self) -> Machine:
         return machine.look()

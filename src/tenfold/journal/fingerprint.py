@@ -7,28 +7,80 @@ are not followed.
 
 from __future__ import annotations
 
+import copyreg
 import functools
 import hashlib
+import io
+import json
+import pickle
 import sys
+import sysconfig
 import types
+from collections import ChainMap
 from collections.abc import Callable
 from typing import Any
 
-from tenfold.work.parcel import Parcel, pack
+from tenfold.work.parcel import PROTOCOL, reducers
 
-DIGEST = 8  # bytes of an item's digest
-
-
-def of_item(item: object) -> bytes:
-    """A digest that is equal for equal items."""
-    return of_parcel(pack(item))
+DIGEST = 8  # bytes
 
 
-def of_parcel(parcel: Parcel) -> bytes:
-    found = hashlib.blake2b(parcel.body, digest_size=DIGEST)
-    for buffer in parcel.buffers:
+def of_value(value: object) -> bytes:
+    """A digest that is equal for equal values, in every interpreter; raises what pickle raises."""
+    body, buffers = _dump(value)
+    if any(opcode in body for opcode in _SETS):  # or a byte that looks like one: then it is only slower
+        body, buffers = _dump(_in_order(value))
+    found = hashlib.blake2b(body, digest_size=DIGEST)
+    for buffer in buffers:
         found.update(buffer)
     return found.digest()
+
+
+_SETS = (b"\x8f", b"\x91")  # pickle's opcodes for a set and a frozenset, whose order differs between interpreters
+
+
+def _in_order(value: Any) -> Any:
+    """Plain containers with every set turned into a sorted list."""
+    if isinstance(value, set | frozenset):
+        return sorted(of_value(member) for member in value)
+    if type(value) in (list, tuple):
+        return [_in_order(member) for member in value]
+    if type(value) is dict:
+        return [(_in_order(key), _in_order(member)) for key, member in value.items()]
+    return value
+
+
+class _Pickler(pickle.Pickler):
+    """Pickles what identifies a value: functions by their code, classes and modules by their name.
+
+    cloudpickle would put a script's classes in by value, with numbers that are new in every interpreter.
+    """
+
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, types.FunctionType):
+            return str, (json.dumps(of_function(value)),)
+        if isinstance(value, type):
+            return str, (f"{value.__module__}.{value.__qualname__}",)
+        if isinstance(value, types.ModuleType):
+            return str, (value.__name__,)
+        return NotImplemented
+
+
+def _dump(value: object) -> tuple[bytes, list[memoryview]]:
+    """Without a memo first, so that it does not matter whether equal parts are the same object; cycles need one."""
+    try:
+        return _dump_with(value, memo=False)
+    except (RecursionError, ValueError):
+        return _dump_with(value, memo=True)
+
+
+def _dump_with(value: object, *, memo: bool) -> tuple[bytes, list[memoryview]]:
+    file, buffers = io.BytesIO(), list[memoryview]()
+    pickler = _Pickler(file, PROTOCOL, buffer_callback=lambda buffer: buffers.append(buffer.raw()))
+    pickler.dispatch_table = ChainMap(reducers(), copyreg.dispatch_table)
+    pickler.fast = not memo
+    pickler.dump(value)
+    return file.getvalue(), buffers
 
 
 def of_function(function: Callable[..., Any]) -> dict[str, str]:
@@ -109,7 +161,7 @@ def _digest_value(value: object) -> str:
     if callable(value):
         return f"{getattr(value, '__module__', '')}.{_name(value)}"
     try:
-        return of_parcel(pack(value)).hex()
+        return of_value(value).hex()
     except Exception:  # something that cannot be pickled, such as an open file: its type has to do
         return f"{type(value).__module__}.{type(value).__qualname__}"
 
@@ -122,10 +174,11 @@ def _name(function: Any) -> str:
 
 def _is_installed(value: Any) -> bool:
     """Whether it comes from an installed library rather than from the user."""
-    module = sys.modules.get(getattr(value, "__module__", "") or "")
-    file = getattr(module, "__file__", None) or ""
-    return (
-        "site-packages" in file
-        or file.startswith(sys.base_prefix)
-        or (module is not None and not file and getattr(module, "__name__", "") != "__main__")
-    )
+    name = getattr(value, "__module__", None) or ""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if file is None:
+        return name not in ("__main__", "") and name in sys.builtin_module_names
+    return "site-packages" in file or "dist-packages" in file or file.startswith(_STANDARD_LIBRARY)
+
+
+_STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"]

@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import faulthandler
+import importlib
 import os
 import resource
 import shutil
@@ -44,6 +45,7 @@ from tenfold.work.settle import settle
 BROKEN = 70  # exit status of a worker that failed before it could say why (EX_SOFTWARE)
 LOOK_EVERY = 0.002  # a wake-up costs the caller about 20 us: 1 % at this rate
 REPORT_EVERY = 0.05
+WEIGH_EVERY = 0.05
 GIVE_BACK_AFTER = 0.25  # a batch is meant to take a hundredth of a second; the rest of a slow one is shared out again
 INLINE = 1 << 20  # a longer parcel travels as shared memory, not through the socket
 
@@ -92,6 +94,7 @@ def _live(
         if scratch is not None and order["scratch"]:
             scratch.append(order["scratch"])
         sys.path[:] = order["path"]
+        importlib.invalidate_caches()  # modules that were written since the nursery started
         sys.argv[:] = order["argv"]
         with contextlib.suppress(OSError):  # the caller's folder is gone: stay where we are
             os.chdir(order["cwd"])
@@ -130,7 +133,8 @@ class Worker:
         self._waiting = False  # something is on the slate that the caller has not been told of
         self._reports: list[tuple[int, int, int, dict[str, float], float]] = []
         self._reported = 0.0
-        self._at_start = peak()
+        self._at_start = private(os.getpid())
+        self._weighed = 0.0
         self._lock = threading.Lock()  # a task's own threads may report
 
     def _send(self, message: tuple[Any, ...], handles: Sequence[int] = ()) -> None:
@@ -230,7 +234,11 @@ class Worker:
 
     def _grew(self) -> bool:
         """Memory that frameworks never give back: a fresh process is cheap."""
-        return peak() - self._at_start > self._retire_above
+        now = time.perf_counter()
+        if now - self._weighed < WEIGH_EVERY:
+            return False
+        self._weighed = now
+        return private(os.getpid()) - self._at_start > self._retire_above
 
 
 def peak() -> int:

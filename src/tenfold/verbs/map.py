@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from pathlib import Path
 from typing import Any, get_args
@@ -85,9 +85,12 @@ def map(  # noqa: A001
         watch = progresses.watch(progress, total, already=journal.counts()[0])
         feed = Feed(items, journal, resumable=run is not None)
         _run(chosen.engine, task, job, plan, (feed, journal, pace, policy, watch))
-        journal.set_meta(count=str(feed.drawn))
+        if feed.exhausted:
+            journal.set_meta(count=str(feed.drawn))
         journal.end_session()
-        results = Results(journal, feed.drawn, seconds=watch.seconds, workers=len(plan.seats))
+        results = Results(
+            journal, feed.drawn if total is None else total, seconds=watch.seconds, workers=len(plan.seats)
+        )
     _raise(results, on_error)
     return results
 
@@ -172,7 +175,7 @@ def _tasks_folder(journal: Journal) -> Iterator[Path]:
         yield journal.folder.tasks
         return
     # The name alone: the folder is made by the first task that wants one.
-    path = Path(tempfile.gettempdir()) / f"tenfold-{os.getpid()}-{time.monotonic_ns():x}"
+    path = Path(tempfile.gettempdir()) / f"tenfold-{os.getpid()}-{secrets.token_hex(8)}"
     try:
         yield path
     finally:

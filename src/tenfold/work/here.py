@@ -91,8 +91,9 @@ class Here:
 
         Without `run=` it is removed when the call ends. A second attempt finds what the first one left.
         """
+        Path(self._folder).mkdir(mode=0o700, parents=True, exist_ok=True)
         path = Path(self._folder) / f"{self.index:06d}"
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, exist_ok=True)
         return path
 
     def report(self, step: int, **values: float) -> None:

@@ -132,12 +132,13 @@ def _dump(value: object, pickler: Any) -> Parcel:
 
     file = io.BytesIO()
     active = pickler(file, PROTOCOL, buffer_callback=beside)
-    active.dispatch_table = ChainMap(_reducers(), active.dispatch_table if hasattr(active, "dispatch_table") else {})
+    active.dispatch_table = ChainMap(reducers(), active.dispatch_table if hasattr(active, "dispatch_table") else {})
     active.dump(value)
     return Parcel(file.getvalue(), tuple(buffers))
 
 
-def _reducers() -> dict[type, Callable[[Any], Any]]:
+def reducers() -> dict[type, Callable[[Any], Any]]:
+    """How the values of imported libraries are pickled with their memory beside the pickle."""
     table: dict[type, Callable[[Any], Any]] = dict(mapped.reducers())
     for member in frameworks.imported():
         table.update(member.reducers())

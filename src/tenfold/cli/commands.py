@@ -1,0 +1,96 @@
+"""The list of commands, and how every one of them ends.
+
+A command is loaded when it is called: `tenfold --help` reads the list below and imports none of them. An error that
+is meant for people is one message on stderr; the exit status says whose turn it is.
+
+    0    done
+    1    tasks failed, or no worker could be started
+    2    the call cannot work: a bad argument, a missing package, a run that cannot be used
+    130  interrupted with Ctrl-C
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+import tenfold
+from tenfold.errors import RunDiffers, TaskError, TasksFailed, TenfoldError, WorkersUnavailable
+
+COMMANDS = {
+    "doctor": "What is here: cores, memory, GPUs, frameworks, and how fast workers start.",
+    "demo": "Train small Keras models on every core, and show which was best.",
+    "map": "Run a function of a Python file over items, in parallel.",
+    "runs": "List the runs below a folder.",
+    "show": "Show one run: its tasks, values, reports and failures.",
+    "warm": "Keep frameworks imported, so that the next scripts start at once.",
+}
+"""Name -> the first line of its help; a test compares them with the commands' own."""
+
+INTERRUPTED = 130  # what shells use for a process that SIGINT ended
+
+
+class Commands(click.Group):
+    """A group whose members are files of this folder."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        found: click.Command = importlib.import_module(f"tenfold.cli.{cmd_name}").command
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        """Like click's own, with our words and exit statuses for errors."""
+        if not standalone_mode:
+            return super().main(*args, standalone_mode=False, **extra)
+        try:
+            status = super().main(*args, standalone_mode=False, **extra)
+        except (click.ClickException, TenfoldError) as error:
+            click.echo(f"error: {text_of(error)}", err=True)
+            status = status_of(error)
+        except click.Abort as abort:
+            click.echo("\n".join(["interrupted", *getattr(abort.__cause__, "__notes__", [])]), err=True)
+            status = INTERRUPTED
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+def status_of(error: Exception) -> int:
+    """The exit status that an error ends with."""
+    if isinstance(error, click.ClickException):
+        return error.exit_code
+    return 1 if isinstance(error, TaskError | TasksFailed | WorkersUnavailable) else 2
+
+
+def text_of(error: Exception) -> str:
+    """An error in the words of the command line."""
+    if isinstance(error, click.UsageError):
+        where = f" (see {error.ctx.command_path} --help)" if error.ctx is not None else ""
+        return error.format_message().rstrip(".") + where
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    # The library speaks of arguments; whoever typed a command has options.
+    return f"{error} (here: --run, --fresh)" if isinstance(error, RunDiffers) else str(error)
+
+
+@click.group(
+    cls=Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Every command has --json: its result alone on stdout, for other programs.",
+)
+@click.version_option(tenfold.__version__, prog_name="tenfold", message="%(prog)s %(version)s")
+@click.pass_context
+def commands(ctx: click.Context) -> None:
+    """Trains many models at once, on every core, GPU and machine you have."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())

@@ -1,0 +1,99 @@
+"""What a task is given, as it is typed: `--items FILE.jsonl` and `--set name=value`."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import inspect
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tenfold.errors import BadCall
+from tenfold.work.outcome import shorten
+
+
+class JsonLines:
+    """The JSON values of a file, one per line; blank lines do not count.
+
+    The whole file is checked and counted first, so that line 900,000 cannot end a run that has worked for a day; then
+    it is read line by line, as tasks are sent.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._count = sum(1 for _ in self)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Any]:
+        try:
+            with open(self._path, encoding="utf-8-sig") as lines:
+                yield from values(lines, str(self._path))
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise BadCall(f"--items {str(self._path)!r} cannot be read: {reason}") from error
+
+
+def items(text: str) -> Iterable[Any]:
+    """The items of `--items`: a file, or "-" for stdin, which is read as it comes."""
+    return values(sys.stdin, "stdin") if text == "-" else JsonLines(Path(text))
+
+
+def values(lines: Iterable[str], name: str) -> Iterator[Any]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            yield json.loads(line)
+        except ValueError as error:
+            raise BadCall(
+                f"--items {name!r}, line {number}: {shorten(line.strip(), 60)} is not JSON ({error}); "
+                "expected one JSON value per line"
+            ) from error
+
+
+def settings(texts: Sequence[str]) -> dict[str, Any]:
+    """`name=value` pairs; a value is JSON, else a Python literal, else text."""
+    found: dict[str, Any] = {}
+    faults = []
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            faults.append(f"--set {text!r}: expected name=value, such as lr=0.01")
+        found[name] = _value(value)
+    if faults:
+        raise BadCall("; ".join(faults))
+    return found
+
+
+def _value(text: str) -> Any:
+    with contextlib.suppress(ValueError):
+        return json.loads(text)
+    with contextlib.suppress(ValueError, SyntaxError):
+        return ast.literal_eval(text)
+    return text
+
+
+def with_settings(task: Callable[..., Any], given: dict[str, Any]) -> Callable[..., Any]:
+    """`task` with its settings, once it is known that it takes them and one item."""
+    name = getattr(task, "__qualname__", type(task).__name__)
+    try:
+        signature = inspect.signature(task)
+    except (TypeError, ValueError):  # some built-in functions have none
+        pass
+    else:
+        try:
+            signature.bind(None, **given)
+        except TypeError as error:
+            raise BadCall(f"{name}{signature} cannot be called with one item{_listed(given)}: {error}") from error
+    # The wrapper's name is what the journal and its readers call the run's function.
+    return functools.update_wrapper(functools.partial(task, **given), task, updated=()) if given else task
+
+
+def _listed(given: dict[str, Any]) -> str:
+    return f" and {', '.join(f'{name}={shorten(value, 40)}' for name, value in given.items())}" if given else ""

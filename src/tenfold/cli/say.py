@@ -1,0 +1,131 @@
+"""What the commands say: tables and JSON on stdout, notes on stderr. Every command writes through this file."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from tenfold.work.outcome import shorten
+
+UNKNOWN_WIDTH = 120  # columns where there is no terminal to ask: a log, a pipe
+ARRAY_SHOWN = 1000  # elements; a longer array is told by its shape
+
+json_option: Callable[[Any], Any] = click.option(
+    "--json", "as_json", is_flag=True, help="Print the result as JSON on stdout, and nothing else there."
+)
+
+
+def screen(*, stderr: bool = False) -> Console:
+    """A console that prints what it is given: brackets and colons in a user's values mean nothing to it."""
+    console = Console(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = UNKNOWN_WIDTH
+    return console
+
+
+def note(text: str) -> None:
+    """A line for a person, on stderr."""
+    click.echo(text, err=True)
+
+
+def table(*columns: str, title: str | None = None, right: tuple[str, ...] = ()) -> Table:
+    """An empty table; the columns in `right` hold numbers."""
+    found = Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, header_style="bold")
+    for column in columns:
+        found.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return found
+
+
+def ago(moment: float | None) -> str:
+    """How long since a time of the clock."""
+    if moment is None:
+        return "never"
+    seconds = max(0.0, time.time() - moment)
+    for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= size:
+            count = int(seconds // size)
+            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+    return "just now" if seconds < 5 else f"{int(seconds)} seconds ago"
+
+
+def moment(seconds: float) -> str:
+    """A time of the clock, here."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+
+
+# -- JSON -------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def stdout_for_json(wanted: bool) -> Iterator[None]:
+    """While the block runs, whatever is printed, also from C code, goes to stderr: stdout is kept for `emit`."""
+    if not wanted:
+        yield
+        return
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # one of them is closed: then there is nothing to keep clean
+            kept = os.dup(1)
+            stack.callback(os.close, kept)
+            sys.stdout.flush()
+            os.dup2(2, 1)
+            stack.callback(os.dup2, kept, 1)
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+
+
+def emit(result: Mapping[str, Any]) -> None:
+    """Print the result as one JSON object. A value that is an iterator is written as a list, item by item."""
+    write = sys.stdout.write
+    write("{")
+    for place, (key, value) in enumerate(result.items()):
+        write(f"{',' if place else ''}\n  {json.dumps(key)}: ")
+        if isinstance(value, Iterator):
+            write("[")
+            for number, item in enumerate(value):
+                write(f"{',' if number else ''}\n    {json.dumps(plain(item))}")
+            write("]")
+        else:
+            write(json.dumps(plain(value)))
+    write("\n}\n")
+    sys.stdout.flush()
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON can hold it; what it cannot is shown as Python would, shortened."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None  # JSON has no word for them
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return _array(value) if hasattr(value, "dtype") and hasattr(value, "shape") else shorten(value)
+
+
+def _array(value: Any) -> Any:
+    """Scalars and arrays of NumPy, PyTorch, TensorFlow, JAX and pandas."""
+    try:
+        array = value if hasattr(value, "tolist") else value.numpy()
+        if math.prod(array.shape) <= ARRAY_SHOWN:
+            return plain(array.tolist())
+        return {"shape": list(array.shape), "dtype": str(array.dtype)}
+    except Exception:  # an array on a device that is not here, a type of its own: its picture has to do
+        return shorten(value)
