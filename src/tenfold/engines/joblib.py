@@ -1,8 +1,9 @@
 """Whatever joblib backend is configured (loky by default), with seats settled inside joblib's own workers.
 
-Tasks run in processes that joblib started and keeps, so nothing can be killed from outside: a timeout is an alarm in the
-task, memory is not limited, and a task cannot have a process of its own. When a worker dies, joblib ends them all; then the
-batches that were under way are run again one at a time, so that the one to blame is found and the others lose nothing.
+Tasks run in processes that joblib started and keeps, so nothing can be killed from outside: a timeout is an alarm in
+the task, memory is not limited, and a task cannot have a process of its own. When a worker dies, joblib ends them
+all; then the batches that were under way are run again one at a time, so that the one to blame is found and the
+others lose nothing.
 """
 
 from __future__ import annotations

@@ -57,9 +57,9 @@ class _Pickler(pickle.Pickler):
     """
 
     def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, types.FunctionType):
+        if isinstance(value, types.FunctionType) and not _is_installed(value):
             return str, (json.dumps(of_function(value)),)
-        if isinstance(value, type):
+        if isinstance(value, type) and value.__module__ != "builtins":
             return str, (f"{value.__module__}.{value.__qualname__}",)
         if isinstance(value, types.ModuleType):
             return str, (value.__name__,)

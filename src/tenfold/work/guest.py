@@ -1,8 +1,8 @@
 """Run a batch as a guest: in a worker process that belongs to somebody else, such as joblib's.
 
-The seat is taken for the batch and given back after it, so that the host's own calls find their process as they left it.
-Which seat is settled between the processes themselves, in a small shared file: a process keeps to the seat it had before,
-because a framework that has started on one GPU cannot move to another.
+The seat is taken for the batch and given back after it, so that the host's own calls find their process as they left
+it. Which seat is settled between the processes themselves, in a small shared file: a process keeps to the seat it had
+before, because a framework that has started on one GPU cannot move to another.
 """
 
 from __future__ import annotations
