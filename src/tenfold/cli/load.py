@@ -91,7 +91,7 @@ def _member(place: str, module: ModuleType, name: str) -> Callable[..., Any]:
             raise BadCall(f"{place!r} has no {name!r}: {_offer(place, module)}")
         found = getattr(found, part)
     if not callable(found):
-        raise BadCall(f"'{place}:{name}' is a {type(found).__name__}, not a function: {_offer(place, module)}")
+        raise BadCall(f"'{place}:{name}' is no function but of type {type(found).__name__}: {_offer(place, module)}")
     result: Callable[..., Any] = found
     return result
 

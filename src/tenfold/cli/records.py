@@ -1,4 +1,4 @@
-"""Reads run folders for `runs`, `show` and `demo`. Never writes to one, and never takes its lock for longer than a look.
+"""Reads run folders for `runs`, `show` and `demo`. Never writes to one, and holds its lock for a look only.
 
 Values and items are pickles of the user's own classes, which may not exist in this process: what cannot be opened is
 told in its place, and everything around it is still shown.
@@ -16,9 +16,10 @@ from pathlib import Path
 from tenfold.errors import RunUnusable
 from tenfold.journal.folder import Folder, is_run
 from tenfold.journal.store import Journal
-from tenfold.work.outcome import Failure, Outcome
+from tenfold.work.outcome import Outcome
 
 DEPTH = 4  # folders below the one that was asked for
+LOOK_PAST = 1000  # tasks after the last that is done, where their number is not known
 SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__"})  # hidden ones, such as .venv, anyway
 
 
@@ -141,51 +142,50 @@ def done(journal: Journal) -> Iterator[Outcome]:
                 yield _unopened(index, error)
 
 
-def failed(journal: Journal, count: int) -> Iterator[Outcome]:
-    """Every task that failed for good, in order; `count` is how many there are. Opens no value of the others."""
+def failed(journal: Journal, tasks: int | None) -> Iterator[Outcome]:
+    """Every task that failed for good, in order; `tasks` is how many the run has."""
     expected = 0
-    blocks = iter([*journal.finished(), None])
-    while count > 0 and (block := next(blocks, None)) is not None:
-        for outcome in _failed_between(journal, expected, block[0]):
+    try:
+        for outcome in journal.outcomes(failed_only=True):
+            expected = outcome.index + 1
             yield outcome
-            count -= 1
-        expected = block[0] + block[1]
-    while count > 0:
-        for outcome in _failed_between(journal, expected, expected + 1):
-            yield outcome
-            count -= 1
-        expected += 1
+    except sqlite3.Error:
+        raise
+    except Exception:  # an item that cannot be opened: go on one by one
+        for index in _gaps(journal.finished(), expected, tasks):
+            found = one(journal, index)
+            if found is not None and found.failure is not None:
+                yield found
 
 
-def _failed_between(journal: Journal, first: int, end: int) -> Iterator[Outcome]:
-    for index in range(first, end):
-        outcome = one(journal, index)
-        if outcome is not None and outcome.failure is not None:
-            yield outcome
+def _gaps(blocks: list[tuple[int, int]], start: int, end: int | None) -> Iterator[int]:
+    """Indices from `start` on that are in none of the blocks; where the end is not known, some way past the last."""
+    last = end if end is not None else sum(blocks[-1] if blocks else (0, 0)) + LOOK_PAST
+    for first, count in [*blocks, (last, 0)]:
+        yield from range(start, first)
+        start = max(start, first + count)
 
 
 def one(journal: Journal, index: int) -> Outcome | None:
     """The outcome of one task; None where it was not run yet."""
     try:
         block = journal.block(index)
-    except LookupError:
-        return None
     except sqlite3.Error:
         raise
     except Exception as error:
-        attempts = journal.attempts(index)
-        is_done = any(first <= index < first + count for first, count in journal.finished())
-        found = _unopened(index, error)
-        if is_done or not attempts:
-            return found
-        return replace(found, ok=False, value=None, failure=attempts[-1], attempts=len(attempts))
+        if type(error) is LookupError:  # the journal's own; a KeyError comes from opening a value
+            return None
+        return _without_item(journal, index, error)
     return next((outcome for outcome in block if outcome.index == index), None)
 
 
-def earlier(journal: Journal, outcome: Outcome) -> list[Failure]:
-    """The failed attempts at a task before the one that its outcome tells of."""
-    attempts = journal.attempts(outcome.index)
-    return attempts if outcome.failure is None else attempts[:-1]
+def _without_item(journal: Journal, index: int, error: Exception) -> Outcome:
+    attempts = journal.attempts(index)
+    is_done = any(first <= index < first + count for first, count in journal.finished())
+    found = _unopened(index, error)
+    if is_done or not attempts:
+        return found
+    return replace(found, ok=False, value=None, failure=attempts[-1], attempts=len(attempts))
 
 
 def _unopened(index: int, error: Exception) -> Outcome:

@@ -18,7 +18,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from tenfold.work.outcome import shorten
+from tenfold.dispatch.progress import duration
+from tenfold.work.outcome import Failure, Outcome, shorten
 
 UNKNOWN_WIDTH = 120  # columns where there is no terminal to ask: a log, a pipe
 ARRAY_SHOWN = 1000  # elements; a longer array is told by its shape
@@ -64,6 +65,11 @@ def ago(moment: float | None) -> str:
 def moment(seconds: float) -> str:
     """A time of the clock, here."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+
+
+def took(seconds: float) -> str:
+    """A length of time; short ones in milliseconds."""
+    return duration(seconds) if seconds >= 0.1 else f"{1000 * seconds:.1f} ms"
 
 
 # -- JSON -------------------------------------------------------------------------------------------------------
@@ -129,3 +135,26 @@ def _array(value: Any) -> Any:
         return {"shape": list(array.shape), "dtype": str(array.dtype)}
     except Exception:  # an array on a device that is not here, a type of its own: its picture has to do
         return shorten(value)
+
+
+# -- tasks ------------------------------------------------------------------------------------------------------
+
+
+def add_outcome(rows: Table, outcome: Outcome, *more: str) -> None:
+    """A row of a table with the columns task, item, value and time."""
+    what = shorten(outcome.value, 60) if outcome.failure is None else f"failed: {_line(outcome.failure.summary, 80)}"
+    item = shorten(outcome.item, 40) if outcome.item is not None else ""
+    style = None if outcome.failure is None else "red"
+    rows.add_row(str(outcome.index), item, what, took(outcome.seconds), *more, style=style)
+
+
+def failure(found: Failure | None) -> dict[str, Any]:
+    """A failure for JSON."""
+    if found is None:
+        return {}
+    return {"kind": found.kind, "summary": found.summary, "traceback": found.traceback, "output": found.output}
+
+
+def _line(text: str, most: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 3] + "..."

@@ -117,13 +117,15 @@ class Live(Watch):
         self._live.start()
 
     def _picture(self) -> Any:
-        from rich.columns import Columns
         from rich.progress_bar import ProgressBar
-        from rich.text import Text
+        from rich.table import Table
 
         finished = self.done + self.failed + self.already
-        bar = ProgressBar(total=self.total or 1, completed=finished if self.total else 0, width=30)
-        return Columns([bar, Text(self.line())])
+        line = Table.grid(padding=(0, 1))
+        line.add_column(width=20)
+        line.add_column(no_wrap=True, overflow="ellipsis")
+        line.add_row(ProgressBar(total=self.total or 1, completed=finished if self.total else 0, width=20), self.line())
+        return line
 
     def print(self, text: str) -> None:
         if self._live is None:

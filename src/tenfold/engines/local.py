@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
+import signal
 import sys
 import time
 from collections import deque
@@ -22,22 +23,21 @@ from tenfold import machine
 from tenfold.engines import Batch, Broken, Event, Failed, Finished, FinishedLarge, GivenBack, Printed, Reported
 from tenfold.errors import WorkersUnavailable
 from tenfold.machine import Machine
-from tenfold.machine.memory import private
 from tenfold.nursery import child, leases, used
 from tenfold.nursery.forking import Forking, NurseryLost
+from tenfold.nursery.slate import OPENING
 from tenfold.nursery.spawning import Spawning
 from tenfold.nursery.starter import Exited, Refused, Started, Starter
 from tenfold.nursery.wire import Closed
 from tenfold.nursery.worker import Worker
 from tenfold.plan.choose import Abilities, Plan
-from tenfold.plan.needs import readable
 from tenfold.work import parcel
 from tenfold.work.exits import describe
 from tenfold.work.outcome import Failure, Report
 from tenfold.work.run import Job, unsendable
 
 POLL = 0.05  # how often slates are read and memory is checked without being woken
-TAIL = 4096  # bytes of a worker's output that are kept for the error, should it die
+GONE_WITHIN = 5.0  # seconds that a killed worker may take to go; GPU drivers are slow at it
 STILLBORN_LIMIT = 3  # workers in a row that may die before their first task
 
 
@@ -103,8 +103,7 @@ class LocalCrew:
     def receive(self, seconds: float) -> list[Event]:
         self._poll()
         if not self._events:
-            wait = min(seconds, POLL) if self._workers else seconds
-            for key, _ in self._selector.select(0 if self._waiting and not self._workers else max(0.0, wait)):
+            for key, _ in self._selector.select(max(0.0, min(seconds, POLL))):
                 key.data()
             self._poll()
         self._place()
@@ -125,6 +124,7 @@ class LocalCrew:
                 self._kill(worker, failure)
 
     def close(self) -> None:
+        self._let_go_of_gpus()
         self._starter.close()
         if self._spawner is not None:
             self._spawner.close()
@@ -136,6 +136,17 @@ class LocalCrew:
         if self._function_handle is not None:
             os.close(self._function_handle)
             self._function_handle = None
+
+    def _let_go_of_gpus(self) -> None:
+        """Wait until workers that hold GPUs are gone: the next call may lease them only then."""
+        holders = [worker for worker in self._workers.values() if worker.seat.gpus]
+        for worker in holders:
+            self._kill(worker, Failure("died", "the call ended"))
+        deadline = time.monotonic() + GONE_WITHIN
+        with contextlib.suppress(WorkersUnavailable):
+            while any(worker.name in self._workers for worker in holders) and time.monotonic() < deadline:
+                self._selector.select(POLL)
+                self._hear_starter()
 
     # -- placing batches ----------------------------------------------------------------------------------------
 
@@ -196,18 +207,14 @@ class LocalCrew:
         order = {
             "seat": seat,
             "environment": dict(os.environ),
-            "cwd": os.getcwd(),
+            "cwd": _current_folder(),
             "path": list(sys.path),
             "argv": list(sys.argv),
             "alone": self._plan.isolate,
             "retire_above": self._retire_above,
             "scratch": self._job.folder if self._job.scratch else None,
         }
-        worker.wire.send(("order", order))
-        if self._function_handle is not None:
-            worker.wire.send(("job", self._job, None), [self._function_handle])
-        else:
-            worker.wire.send(("job", self._job, self._function_bytes))
+        worker.enlist(order, self._job, self._function_bytes, self._function_handle)
         self._selector.register(worker.output, selectors.EVENT_READ, lambda: self._read_output(worker))
         self._listen(worker)
         worker.starter = self._starter
@@ -272,7 +279,7 @@ class LocalCrew:
         self._listen_to_starter()
         for worker in [worker for worker in self._workers.values() if worker.starter is not self._spawner]:
             self._stillborn = 0
-            self._bury(worker, -9)
+            self._bury(worker, -signal.SIGKILL)
 
     def _bury(self, worker: Worker, status: int) -> None:
         """A worker is gone. Tell what it had finished, then what it was doing, then what it had not begun."""
@@ -285,14 +292,15 @@ class LocalCrew:
         for handle in (worker.wire.socket, worker.output):
             with contextlib.suppress(KeyError):
                 self._selector.unregister(handle)
-        if worker.batches and running is not None and worker.batches[0].id == running[0]:
+        apart = running is not None and running[1] == OPENING and len(worker.batches[0].indices) > 1
+        if running is not None and not apart and worker.is_at(*running[:2]):
             failure = worker.verdict or describe(status, bytes(worker.tail), worker.peak)
-            lost = worker.verdict is None and status == -9
+            lost = worker.verdict is None and status == -signal.SIGKILL
             self._events.append(
                 Failed(running[0], running[2], failure, worker.peak, worker.seat.index, worker.label, lost)
             )
-            self._advance(worker, 1)
-        self._events += [GivenBack(batch.id) for batch in worker.batches]
+            worker.advance(1)
+        self._events += [GivenBack(batch.id, apart=apart) for batch in worker.batches]
         leases.give(worker.seat)
         self._free.append(worker.seat)
         self._count_stillborn(began, status, worker)
@@ -316,21 +324,15 @@ class LocalCrew:
         self._last_poll = now
         for worker in list(self._workers.values()):
             self._drain(worker)
-            self._check_memory(worker)
-
-    def _check_memory(self, worker: Worker) -> None:
-        if worker.seat.memory is None or worker.memory_at_start is None or worker.verdict is not None:
-            return
-        in_use = private(worker.pid) - worker.memory_at_start
-        if in_use > worker.seat.memory and worker.slate.seen() is not None:
-            limit = readable(worker.seat.memory)
-            self._kill(worker, Failure("memory", f"it used {readable(in_use)}, and memory={limit}; it was stopped"))
+            excess = worker.excess() if worker.verdict is None else None
+            if excess is not None:
+                self._kill(worker, excess)
 
     def _read_output(self, worker: Worker) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while data := os.read(worker.output, 65536):
-                worker.tail = (worker.tail + data)[-TAIL:]
-                self._events.append(Printed(data.decode(errors="replace")))
+        text, ended = worker.read_output()
+        if text:
+            self._events.append(Printed(text))
+        if ended:
             with contextlib.suppress(KeyError):
                 self._selector.unregister(worker.output)
 
@@ -359,18 +361,17 @@ class LocalCrew:
                 os.close(handle)
             batch = worker.batches[0].id
             self._events.append(FinishedLarge(batch, seconds, memory, worker.peak, worker.seat.index, worker.label))
-            self._advance(worker, 1)
+            worker.advance(1)
         elif kind == "failed":
             seconds, worker.peak, failure = rest
             batch = worker.batches[0].id
             self._events.append(Failed(batch, seconds, failure, worker.peak, worker.seat.index, worker.label))
-            self._advance(worker, 1)
+            worker.advance(1)
         elif kind == "reports":
             self._events.append(Reported([Report(*report) for report in rest[0]]))
         elif kind in ("rest", "apart"):
             self._events.append(GivenBack(rest[0], apart=kind == "apart"))
-            worker.batches.popleft()
-            worker.place = 0
+            worker.drop_batch()
         elif kind == "leaving":
             worker.leaving = True
         elif kind == "broken":
@@ -384,13 +385,14 @@ class LocalCrew:
             if not bodies:
                 return
             self._events.append(Finished(batch.id, seconds, bodies, worker.peak, worker.seat.index, worker.label))
-            self._advance(worker, len(bodies))
+            worker.advance(len(bodies))
 
-    def _advance(self, worker: Worker, count: int) -> None:
-        worker.place += count
-        if worker.place == len(worker.batches[0].indices):
-            worker.batches.popleft()
-            worker.place = 0
+
+def _current_folder() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:  # somebody removed it under us
+        return "/"
 
 
 def _refuse_items(batch: Batch, seat: int, error: Exception) -> list[Event]:

@@ -35,7 +35,7 @@ from typing import Any
 
 from tenfold.machine.memory import private
 from tenfold.nursery import client
-from tenfold.nursery.slate import LARGEST, Slate
+from tenfold.nursery.slate import LARGEST, OPENING, Slate
 from tenfold.nursery.wire import Closed, Wire
 from tenfold.work import parcel
 from tenfold.work.outcome import Failure
@@ -153,9 +153,11 @@ class Worker:
         with runner:
             while True:
                 (_, batch, attempt, indices, content), handles = self._wire.receive()
+                self._slate.doing(batch, OPENING)  # unpickling may run anything, and die of it
                 try:
                     items = _open(handles, content, writable=True)
                 except BaseException as error:
+                    self._slate.idle()
                     self._cannot_open(batch, indices, error)
                     continue
                 self._run(runner, batch, attempt, indices, items)

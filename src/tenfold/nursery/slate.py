@@ -27,6 +27,9 @@ _COUNTERS = struct.Struct("<QQ")
 _DOING = struct.Struct("<qqd")
 _DOING_PLACE = _COUNTERS.size
 _WRAP = 0xFFFFFFFF
+OPENING = -1
+"""The place that a worker says it is at while it unpickles the items of a batch."""
+
 _IDLE = 0  # batches are counted from 1, so fresh memory says idle
 
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
+from tenfold.machine.memory import private
 from tenfold.nursery import slate
 from tenfold.nursery.starter import Starter
 from tenfold.nursery.wire import Wire
+from tenfold.plan.needs import readable
 from tenfold.plan.seats import Seat
 from tenfold.work.outcome import Failure
+from tenfold.work.run import Job
+
+TAIL = 4096  # bytes of its output that are kept for the error, should it die
 
 _HOST = socket.gethostname()
 
@@ -67,6 +73,53 @@ class Worker:
         self.wire.close()
         os.close(self.output)
         self.slate.close()
+
+    # -- giving it work -----------------------------------------------------------------------------------------
+
+    def enlist(self, order: dict[str, Any], job: Job, function: bytes, function_handle: int | None) -> None:
+        """Tell it what it needs before its first batch; the function comes in shared memory where it is large."""
+        self.wire.send(("order", order))
+        if function_handle is not None:
+            self.wire.send(("job", job, None), [function_handle])
+        else:
+            self.wire.send(("job", job, function))
+
+    def advance(self, count: int) -> None:
+        """We have heard of the next `count` tasks of its first batch."""
+        self.place += count
+        if self.place == len(self.batches[0].indices):
+            self.drop_batch()
+
+    def drop_batch(self) -> None:
+        self.batches.popleft()
+        self.place = 0
+
+    # -- looking at it ------------------------------------------------------------------------------------------
+
+    def read_output(self) -> tuple[str, bool]:
+        """What it has printed since the last call, and whether that was the last of it."""
+        found = bytearray()
+        ended = False
+        with contextlib.suppress(BlockingIOError):
+            while data := os.read(self.output, 65536):
+                found += data
+            ended = True
+        self.tail = (self.tail + found)[-TAIL:]
+        return found.decode(errors="replace"), ended
+
+    def excess(self) -> Failure | None:
+        """The failure of its task where that uses more memory than its seat has."""
+        if self.seat.memory is None or self.memory_at_start is None or self.slate.seen() is None:
+            return None
+        in_use = private(self.pid) - self.memory_at_start
+        if in_use <= self.seat.memory:
+            return None
+        text = f"it used {readable(in_use)}, and memory={readable(self.seat.memory)}; it was stopped"
+        return Failure("memory", text)
+
+    def is_at(self, batch: int, place: int) -> bool:
+        """Whether that task is the next of which we have not heard: what it last said may be about one we have."""
+        return bool(self.batches) and self.batches[0].id == batch and place in (self.place, slate.OPENING)
 
     @property
     def label(self) -> str:
