@@ -84,7 +84,7 @@ def _show(results: Results, run: str, before: int) -> None:
     for place, row in enumerate(rows, 1):
         cells = [f"{row['lr']:g}", str(row["seed"]), f"{row['accuracy']:.1%}", f"{row['loss']:.3f}"]
         table.add_row(str(place), *cells, say.took(row["seconds"]), style="green" if place == 1 else None)
-    screen.print(table)
+    say.show(table)
     together = say.took(sum(row["seconds"] for row in rows))
     if before == len(results):
         screen.print(f"all {before} models were trained before: shown from {run}, none was trained again")

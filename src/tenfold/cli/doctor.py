@@ -12,6 +12,8 @@ from tenfold.cli.examine import Trial
 from tenfold.errors import WorkersUnavailable
 from tenfold.plan.needs import readable
 
+AT_ONCE = 0.01  # seconds; another framework had imported it already
+
 
 @click.command()
 @say.json_option
@@ -79,7 +81,7 @@ def _show(found: dict[str, Any], trial: Trial) -> None:
     table.add_row("workers", *_workers(found["workers"], found["warm"]))
     table.add_row("forked workers", *_fork(trial))
     table.add_row("warm nursery", *_warm(found["warm"]))
-    screen.print(table)
+    say.show(table)
 
 
 def _limits(facts: dict[str, Any], whole: str) -> str:
@@ -93,8 +95,13 @@ def _framework(facts: dict[str, Any]) -> tuple[Text, str]:
         return Text("not installed", style="dim"), facts["install"]
     if facts["import_error"]:
         return Text(facts["version"], style="red"), f"cannot be imported: {facts['import_error']}"
-    seconds = facts["import_seconds"]
-    return Text(facts["version"], style="green"), f"imported in {say.took(seconds)}" if seconds is not None else ""
+    return Text(facts["version"], style="green"), _imported(facts["import_seconds"])
+
+
+def _imported(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return f"imported in {say.took(seconds)}" if seconds >= AT_ONCE else "imported with those above"
 
 
 def _engine(facts: dict[str, Any]) -> tuple[Text, str]:
@@ -106,9 +113,9 @@ def _engine(facts: dict[str, Any]) -> tuple[Text, str]:
 def _workers(facts: dict[str, Any], warm: dict[str, Any]) -> tuple[Text, str]:
     if facts["error"]:
         return Text("none", style="red"), facts["error"]
-    source = "from the warm nursery" if warm["waiting"] else "with the start of a nursery"
-    first = f"the first call of a script, {source}: {say.took(facts['first'])}"
-    return Text(say.took(facts["next"]), style="green"), f"for a call with 2 tasks; {first}"
+    source = "takes the warm nursery" if warm["waiting"] else "starts a nursery"
+    first = f"the first call of a script, which {source}: {say.took(facts['first'])}"
+    return Text(say.took(facts["next"]), style="green"), f"a call with 2 tasks; {first}"
 
 
 def _fork(trial: Trial) -> tuple[Text, str]:

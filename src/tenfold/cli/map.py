@@ -99,7 +99,7 @@ def _show(results: Results, options: dict[str, Any]) -> None:
     for outcome in islice(results.outcomes, SHOWN):
         say.add_outcome(table, outcome)
     if len(results):
-        screen.print(table)
+        say.show(table)
     if len(results) > SHOWN:
         screen.print(f"... {len(results) - SHOWN} more\n")
     screen.print(results.summary(), style="bold")
@@ -127,7 +127,7 @@ def _json(target: str, results: Results, options: dict[str, Any]) -> dict[str, A
         "seconds": results.seconds,
         "workers": results.workers,
         "values": (outcome.value for outcome in results.outcomes),
-        "failures": [
+        "failures": (
             {"task": error.index, "attempts": error.attempts} | say.failure(error.failure) for error in failures
-        ],
+        ),
     }

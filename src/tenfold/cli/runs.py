@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.text import Text
@@ -25,7 +24,7 @@ def command(folder: Path, as_json: bool) -> None:
     """
     found = [records.read(path) for path in records.find(folder)]
     if as_json:
-        say.emit({"folder": folder, "runs": [_json(record) for record in found]})
+        say.emit({"folder": folder, "runs": iter(found)})
     elif found:
         _show(found)
     else:
@@ -41,12 +40,7 @@ def _show(found: list[Record]) -> None:
         state = Text(record.state, style=STYLES[record.state])
         used = say.ago(record.last_used) if record.last_used is not None else ""
         table.add_row(str(record.path), record.verb, record.function, *counts, failed, used, state)
-    say.screen().print(table)
+    say.show(table)
     for record in found:
         if record.trouble:
             say.note(record.trouble)
-
-
-def _json(record: Record) -> dict[str, Any]:
-    found: dict[str, Any] = say.plain(record)
-    return found

@@ -21,7 +21,7 @@ from rich.table import Table
 from tenfold.dispatch.progress import duration
 from tenfold.work.outcome import Failure, Outcome, shorten
 
-UNKNOWN_WIDTH = 120  # columns where there is no terminal to ask: a log, a pipe
+UNKNOWN_WIDTH = 400  # columns where there is no terminal to ask: in a pipe, a row is a line
 ARRAY_SHOWN = 1000  # elements; a longer array is told by its shape
 
 json_option: Callable[[Any], Any] = click.option(
@@ -42,12 +42,20 @@ def note(text: str) -> None:
     click.echo(text, err=True)
 
 
-def table(*columns: str, title: str | None = None, right: tuple[str, ...] = ()) -> Table:
+def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
     """An empty table; the columns in `right` hold numbers."""
-    found = Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, header_style="bold")
+    found = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     for column in columns:
         found.add_column(column, justify="right" if column in right else "left", overflow="fold")
     return found
+
+
+def show(found: Table) -> None:
+    """Print a table on stdout, with a line of room around it."""
+    console = screen()
+    console.print()
+    console.print(found)
+    console.print()
 
 
 def ago(moment: float | None) -> str:

@@ -62,7 +62,7 @@ def _show_run(screen: Console, found: RunStory) -> None:
     record = found.record
     screen.print(f"{record.verb} of {record.function} in {record.path}", style="bold")
     screen.print(_counts(record))
-    _show_sessions(screen, found.sessions, record)
+    _show_sessions(found.sessions, record)
     if found.done:
         _show_done(screen, found)
     for task in found.failed:
@@ -83,7 +83,7 @@ def _counts(record: Record) -> str:
     return f"{record.state}: {', '.join(words)}"
 
 
-def _show_sessions(screen: Console, sessions: list[dict[str, Any]], record: Record) -> None:
+def _show_sessions(sessions: list[dict[str, Any]], record: Record) -> None:
     table = say.table("session", "began", "took", "workers", "engine", "process", right=("session", "workers"))
     for number, session in enumerate(sessions, 1):
         is_last = number == len(sessions)
@@ -91,7 +91,7 @@ def _show_sessions(screen: Console, sessions: list[dict[str, Any]], record: Reco
         took = say.took(session["ended"] - session["began"]) if session["ended"] else unended
         about = [str(session.get("workers", "")), str(session.get("engine", "")), str(session["pid"])]
         table.add_row(str(number), say.moment(session["began"]), took, *about)
-    screen.print(table)
+    say.show(table)
 
 
 def _show_done(screen: Console, found: RunStory) -> None:
@@ -102,7 +102,7 @@ def _show_done(screen: Console, found: RunStory) -> None:
         assert task.outcome is not None
         more = (_report(task.reports[-1]) if task.reports else "",) if has_reports else ()
         say.add_outcome(table, task.outcome, *more)
-    screen.print(table)
+    say.show(table)
     left = found.record.done - len(found.done)
     if left > 0:
         screen.print(f"... {left} more (--all shows them)")

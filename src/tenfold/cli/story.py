@@ -61,8 +61,8 @@ class RunStory:
         return {
             **say.plain(self.record),
             "sessions": self.sessions,
-            "values": [story.to_json() for story in self.done],
-            "failures": [story.to_json() for story in self.failed],
+            "values": iter([story.to_json() for story in self.done]),
+            "failures": iter([story.to_json() for story in self.failed]),
         }
 
 

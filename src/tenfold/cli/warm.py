@@ -80,7 +80,7 @@ def _show(state: dict[str, Any], wanted: list[str]) -> None:
         if module in state["imported"]:
             table.add_row(module, say.took(state["imported"][module]))
     if table.row_count:
-        say.screen().print(table)
+        say.show(table)
     for module, text in state["failed"].items():
         say.note(f"{module} could not be imported: {examine.last_line(text)}")
     if state["unsafe"]:

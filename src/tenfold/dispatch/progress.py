@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import sys
 import time
 from typing import Any, TextIO
@@ -12,6 +13,7 @@ from tenfold.work.outcome import Report
 FIRST_LINE_AFTER = 0.5  # a call that is over sooner needs no line
 LOG_EVERY = 10.0  # seconds between lines in a log, doubled each time up to ten minutes
 LOG_AT_MOST = 600.0
+NOTEBOOK_EVERY = 0.2
 
 
 class Watch:
@@ -94,8 +96,38 @@ class Lines(Watch):
             self._stream.flush()
 
 
+class Notebook(Watch):
+    """One output that is replaced over and over; rich would need ipywidgets for that."""
+
+    def __init__(self, total: int | None, already: int) -> None:
+        super().__init__(total, already)
+        self._shown: Any = None
+        self._next = FIRST_LINE_AFTER
+
+    def update(self, *, running: int) -> None:
+        super().update(running=running)
+        if self.seconds >= self._next:
+            self._next = self.seconds + NOTEBOOK_EVERY
+            self._show()
+
+    def close(self) -> None:
+        if self._shown is not None:
+            self._show()
+
+    def _show(self) -> None:
+        from IPython.display import HTML, display
+
+        finished = self.done + self.failed + self.already
+        bar = f'<progress max="{self.total}" value="{finished}"></progress> ' if self.total else ""
+        picture = HTML(f"{bar}{html.escape(self.line())}")
+        if self._shown is None:
+            self._shown = display(picture, display_id=True)
+        else:
+            self._shown.update(picture)
+
+
 class Live(Watch):
-    """A line that is written over and over, with rich: on a terminal and in a notebook."""
+    """A line that is written over and over, with rich: on a terminal."""
 
     def __init__(self, total: int | None, already: int) -> None:
         super().__init__(total, already)
@@ -143,7 +175,9 @@ def watch(progress: bool | None, total: int | None, already: int) -> Watch:
     """What fits where the caller is: `progress=True` and None show, False does not."""
     if progress is False:
         return Watch(total, already)
-    if _in_notebook() or sys.stderr.isatty():
+    if _in_notebook():
+        return Notebook(total, already)
+    if sys.stderr.isatty():
         return Live(total, already)
     return Lines(total, already, sys.stderr)
 

@@ -87,12 +87,9 @@ class LocalCrew:
         self._stillborn = 0
         self._nurseries_lost = 0
         self._last_poll = 0.0
-        self._retire_above = self._fair_share()
+        # A worker that has grown by half of its part of the machine is replaced after its task.
+        self._retire_above = machine.look().memory // (2 * len(plan.seats))
         self.capacity = len(plan.seats)
-
-    def _fair_share(self) -> int:
-        """Growth after which a worker is replaced: half of its part of the machine."""
-        return machine.look().memory // (2 * len(self._plan.seats))
 
     # -- the port -----------------------------------------------------------------------------------------------
 
@@ -294,10 +291,10 @@ class LocalCrew:
                 self._selector.unregister(handle)
         apart = running is not None and running[1] == OPENING and len(worker.batches[0].indices) > 1
         if running is not None and not apart and worker.is_at(*running[:2]):
-            failure = worker.verdict or describe(status, bytes(worker.tail), worker.peak)
+            failure = worker.verdict or describe(status, bytes(worker.tail), worker.slate.peak)
             lost = worker.verdict is None and status == -signal.SIGKILL
             self._events.append(
-                Failed(running[0], running[2], failure, worker.peak, worker.seat.index, worker.label, lost)
+                Failed(running[0], running[2], failure, worker.slate.peak, worker.seat.index, worker.label, lost)
             )
             worker.advance(1)
         self._events += [GivenBack(batch.id, apart=apart) for batch in worker.batches]
@@ -349,23 +346,23 @@ class LocalCrew:
             self._listen(worker)
 
     def _hear(self, worker: Worker, message: tuple[Any, ...], handles: list[int]) -> None:
-        kind, *rest = message
-        if kind == "look":
-            worker.peak = rest[0]
-        elif kind == "ready":
+        kind, *rest = message  # "look" asks for nothing more: the slate has been read by now
+        if kind == "ready":
             worker.memory_at_start = rest[0]
         elif kind == "large":
-            seconds, worker.peak, inline = rest
+            seconds, inline = rest
             memory = parcel.attach(handles[0]) if handles else inline
             for handle in handles:
                 os.close(handle)
             batch = worker.batches[0].id
-            self._events.append(FinishedLarge(batch, seconds, memory, worker.peak, worker.seat.index, worker.label))
+            self._events.append(
+                FinishedLarge(batch, seconds, memory, worker.slate.peak, worker.seat.index, worker.label)
+            )
             worker.advance(1)
         elif kind == "failed":
-            seconds, worker.peak, failure = rest
+            seconds, failure = rest
             batch = worker.batches[0].id
-            self._events.append(Failed(batch, seconds, failure, worker.peak, worker.seat.index, worker.label))
+            self._events.append(Failed(batch, seconds, failure, worker.slate.peak, worker.seat.index, worker.label))
             worker.advance(1)
         elif kind == "reports":
             self._events.append(Reported([Report(*report) for report in rest[0]]))
@@ -384,7 +381,7 @@ class LocalCrew:
             seconds, bodies = worker.slate.take(batch.id, worker.place)
             if not bodies:
                 return
-            self._events.append(Finished(batch.id, seconds, bodies, worker.peak, worker.seat.index, worker.label))
+            self._events.append(Finished(batch.id, seconds, bodies, worker.slate.peak, worker.seat.index, worker.label))
             worker.advance(len(bodies))
 
 

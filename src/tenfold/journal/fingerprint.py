@@ -77,7 +77,8 @@ def _dump(value: object) -> tuple[bytes, list[memoryview]]:
 def _dump_with(value: object, *, memo: bool) -> tuple[bytes, list[memoryview]]:
     file, buffers = io.BytesIO(), list[memoryview]()
     pickler = _Pickler(file, PROTOCOL, buffer_callback=lambda buffer: buffers.append(buffer.raw()))
-    pickler.dispatch_table = ChainMap(reducers(), copyreg.dispatch_table)
+    table: ChainMap[Any, Any] = ChainMap(reducers(), copyreg.dispatch_table)
+    pickler.dispatch_table = table
     pickler.fast = not memo
     pickler.dump(value)
     return file.getvalue(), buffers

@@ -46,6 +46,7 @@ BROKEN = 70  # exit status of a worker that failed before it could say why (EX_S
 LOOK_EVERY = 0.002  # a wake-up costs the caller about 20 us: 1 % at this rate
 REPORT_EVERY = 0.05
 WEIGH_EVERY = 0.05
+WORTH_WEIGHING = 0.001  # seconds; asking for the peak takes a microsecond
 GIVE_BACK_AFTER = 0.25  # a batch is meant to take a hundredth of a second; the rest of a slow one is shared out again
 INLINE = 1 << 20  # a longer parcel travels as shared memory, not through the socket
 
@@ -171,7 +172,7 @@ class Worker:
             self._send(("apart", batch))
             return
         failure = raised(error)
-        self._send(("failed", 0.0, peak(), replace(failure, kind="unsendable", summary=f"its item: {failure.summary}")))
+        self._send(("failed", 0.0, replace(failure, kind="unsendable", summary=f"its item: {failure.summary}")))
 
     def _run(self, runner: Runner, batch: int, attempt: int, indices: Any, items: list[Any]) -> None:
         began = time.perf_counter()
@@ -180,12 +181,14 @@ class Worker:
             self._slate.doing(batch, place)
             ok, value, seconds = runner.run(index, attempt, items[place])
             items[place] = None
+            if seconds > WORTH_WEIGHING:
+                self._slate.weigh(peak())
             if self._reports:
                 self._send_reports()
             if ok:
                 self._finish(batch, place, value, seconds)
             else:
-                self._send(("failed", seconds, peak(), value))
+                self._send(("failed", seconds, value))
             now = time.perf_counter()
             if self._waiting and (place == last or now - self._looked > LOOK_EVERY):
                 self._look(now)
@@ -197,29 +200,29 @@ class Worker:
         self._slate.idle()
 
     def _look(self, now: float) -> None:
-        self._send(("look", peak()))
+        self._send(("look",))
         self._looked, self._waiting = now, False
 
     def _finish(self, batch: int, place: int, value: Any, seconds: float) -> None:
         try:
             packed = parcel.pack(value)
         except BaseException as error:
-            self._send(("failed", seconds, peak(), unsendable(f"its result ({type(value).__name__})", error)))
+            self._send(("failed", seconds, unsendable(f"its result ({type(value).__name__})", error)))
             return
         is_small = not packed.buffers and len(packed.body) <= LARGEST
         if is_small and self._slate.put(batch, place, seconds, packed.body):
             self._waiting = True
             return
         if packed.size <= INLINE:
-            self._send(("large", seconds, peak(), packed.to_bytes()))
+            self._send(("large", seconds, packed.to_bytes()))
             return
         try:
             handle = parcel.shared(packed)
         except OSError as error:
             text = f"its result of {packed.size} bytes does not fit in shared memory: {error}"
-            self._send(("failed", seconds, peak(), Failure("memory", text)))
+            self._send(("failed", seconds, Failure("memory", text)))
             return
-        self._send(("large", seconds, peak(), None), [handle])
+        self._send(("large", seconds, None), [handle])
         os.close(handle)
 
     # -- reports ------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Shared memory between a worker and its caller: small results, and what the worker is doing right now.
 
-    [written][read][batch][place][since]  [length batch place seconds body][length batch place ...]...   a ring
+    [written][read][peak][batch][place][since]  [length batch place seconds body][length batch place ...]...   a ring
 
 The worker writes each result as soon as it has it; the caller reads when it is woken, and from time to time. So a
 result that was finished when the worker was killed is not lost, the task that killed it is known, and the clock of a
@@ -23,7 +23,7 @@ LARGEST = 64 << 10
 _HEADER = 64
 _RING = SIZE - _HEADER
 _RECORD = struct.Struct("<IIId")  # length, batch, place, seconds
-_COUNTERS = struct.Struct("<QQ")
+_COUNTERS = struct.Struct("<QQQ")
 _DOING = struct.Struct("<qqd")
 _DOING_PLACE = _COUNTERS.size
 _WRAP = 0xFFFFFFFF
@@ -49,7 +49,7 @@ class Slate:
 
     def __init__(self, handle: int) -> None:
         self._memory = mmap.mmap(handle, SIZE)
-        self._counters = memoryview(self._memory)[: _COUNTERS.size].cast("Q")  # [0] written, [1] read
+        self._counters = memoryview(self._memory)[: _COUNTERS.size].cast("Q")  # [0] written, [1] read, [2] peak
 
     def close(self) -> None:
         self._counters.release()
@@ -64,6 +64,10 @@ class Slate:
     def idle(self) -> None:
         """Say that no task is running."""
         _DOING.pack_into(self._memory, _DOING_PLACE, _IDLE, _IDLE, 0.0)
+
+    def weigh(self, peak: int) -> None:
+        """Say how much memory this process has used at most."""
+        self._counters[2] = peak
 
     def put(self, batch: int, place: int, seconds: float, body: bytes) -> bool:
         """Write one result; False where it does not fit now."""
@@ -106,6 +110,11 @@ class Slate:
             read += _RECORD.size + length
         counters[1] = read
         return seconds, bodies
+
+    @property
+    def peak(self) -> int:
+        """Most resident bytes of the worker, as it last said."""
+        return self._counters[2]
 
     def seen(self) -> tuple[int, int, float] | None:
         """(batch, place, seconds so far) of the task that is running, or None."""

@@ -50,7 +50,6 @@ class Worker:
         self.batches: deque[Sendable] = deque()
         self.place = 0  # tasks of the first batch that are done
         self.memory_at_start: int | None = None
-        self.peak = 0
         self.leaving = False
         self.verdict: Failure | None = None  # why we killed it
         self.tail = bytearray()
