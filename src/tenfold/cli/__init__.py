@@ -5,7 +5,7 @@
     map.py        a function of a file over items          load.py      FILE.py:NAME -> function
                                                            given.py     --items, --set
     runs.py       runs below a folder                      records.py   reads a run folder
-    show.py       one run
+    show.py       one run                                  story.py     what there is to tell of it
     warm.py       a nursery for the next scripts
     demo.py       trains small Keras models                digits.py    one of them, in a worker
     say.py        tables, notes and JSON

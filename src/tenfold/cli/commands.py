@@ -11,9 +11,13 @@ is meant for people is one message on stderr; the exit status says whose turn it
 
 from __future__ import annotations
 
+import difflib
+import functools
 import importlib
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -31,6 +35,7 @@ COMMANDS = {
 }
 """Name -> the first line of its help; a test compares them with the commands' own."""
 
+_OURS = str(Path(tenfold.__file__).parent)
 INTERRUPTED = 130  # what shells use for a process that SIGINT ended
 
 
@@ -45,6 +50,14 @@ class Commands(click.Group):
             return None
         found: click.Command = importlib.import_module(f"tenfold.cli.{cmd_name}").command
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS:
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            ctx.fail(f"no such command: {args[0]!r}; " + (f"did you mean {near[0]}?" if near else _listed()))
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -62,7 +75,9 @@ class Commands(click.Group):
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, False, **extra)
         try:
-            status = super().main(args, prog_name, complete_var, False, **extra)
+            with warnings.catch_warnings():
+                warnings.showwarning = functools.partial(_show_warning, warnings.showwarning)
+                status = super().main(args, prog_name, complete_var, False, **extra)
         except (click.ClickException, TenfoldError) as error:
             click.echo(f"error: {text_of(error)}", err=True)
             status = status_of(error)
@@ -70,6 +85,20 @@ class Commands(click.Group):
             click.echo("\n".join(["interrupted", *getattr(abort.__cause__, "__notes__", [])]), err=True)
             status = INTERRUPTED
         sys.exit(status if isinstance(status, int) else 0)
+
+
+def _listed() -> str:
+    return f"there are {', '.join(COMMANDS)}"
+
+
+def _show_warning(
+    others: Callable[..., None], message: Warning | str, category: type[Warning], filename: str, *rest: Any
+) -> None:
+    """Our own warnings are for people, without the line of our code that warns; others stay as they are."""
+    if filename.startswith(_OURS):
+        click.echo(f"warning: {message}", err=True)
+    else:
+        others(message, category, filename, *rest)
 
 
 def status_of(error: Exception) -> int:
@@ -86,6 +115,8 @@ def text_of(error: Exception) -> str:
         return error.format_message().rstrip(".") + where
     if isinstance(error, click.ClickException):
         return error.format_message()
+    if isinstance(error, TasksFailed) and error.results is not None:
+        return f"{len(error.failures)} of {len(error.results)} tasks failed\n\n{error.failures[0]}"
     # The library speaks of arguments; whoever typed a command has options.
     return f"{error} (here: --run, --fresh)" if isinstance(error, RunDiffers) else str(error)
 

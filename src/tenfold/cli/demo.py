@@ -27,7 +27,7 @@ USES = {"tensorflow": "tensorflow", "keras": "keras", "sklearn": "scikit-learn"}
 
 @click.command()
 @click.option("--models", type=click.IntRange(min=1), default=24, show_default=True, help="How many to train.")
-@click.option("--engine", help="Where tasks run: local, serial, ...")
+@click.option("--engine", help="Where tasks run: local, serial, ...; tenfold doctor lists them.")
 @click.option("--run", default="runs/demo", show_default=True, metavar="FOLDER", help="Keeps what is finished.")
 @click.option("--fresh", is_flag=True, help="Train them again, though they are finished.")
 @say.json_option

@@ -17,7 +17,7 @@ from tenfold.work.outcome import shorten
 
 
 class JsonLines:
-    """The JSON values of a file, one per line; blank lines do not count.
+    """The JSON values of a regular file, one per line; blank lines do not count.
 
     The whole file is checked and counted first, so that line 900,000 cannot end a run that has worked for a day; then
     it is read line by line, as tasks are sent.
@@ -31,17 +31,24 @@ class JsonLines:
         return self._count
 
     def __iter__(self) -> Iterator[Any]:
-        try:
-            with open(self._path, encoding="utf-8-sig") as lines:
-                yield from values(lines, str(self._path))
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise BadCall(f"--items {str(self._path)!r} cannot be read: {reason}") from error
+        return _read(self._path)
 
 
 def items(text: str) -> Iterable[Any]:
-    """The items of `--items`: a file, or "-" for stdin, which is read as it comes."""
-    return values(sys.stdin, "stdin") if text == "-" else JsonLines(Path(text))
+    """The items of `--items`: a file, or a pipe ("-" is stdin), which can be read once and is read as it comes."""
+    if text == "-":
+        return values(sys.stdin, "stdin")
+    path = Path(text)
+    return _read(path) if path.is_fifo() else JsonLines(path)
+
+
+def _read(path: Path) -> Iterator[Any]:
+    try:
+        with open(path, encoding="utf-8-sig") as lines:
+            yield from values(lines, str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise BadCall(f"--items {str(path)!r} cannot be read: {reason}") from error
 
 
 def values(lines: Iterable[str], name: str) -> Iterator[Any]:

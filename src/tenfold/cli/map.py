@@ -23,7 +23,7 @@ TRACEBACKS = 3  # the rest is in the run
 
 @click.command()
 @click.argument("target", metavar="FILE.py:NAME")
-@click.option("--n", "count", type=click.IntRange(min=0), help="Call it with the numbers 0 to N-1.")
+@click.option("--n", "count", type=click.IntRange(min=0), metavar="N", help="Call it with the numbers 0 to N-1.")
 @click.option(
     "--items", metavar="FILE.jsonl", help="Call it with the JSON values of a file, one per line (- is stdin)."
 )
@@ -45,7 +45,7 @@ TRACEBACKS = 3  # the rest is in the run
     help="Finish the others and exit with 1; stop at the first failure; or take failures as results and exit with 0.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Gives every task its own random numbers.")
-@click.option("--engine", help="Where tasks run: local, serial, ...")
+@click.option("--engine", help="Where tasks run: local, serial, ...; tenfold doctor lists them.")
 @click.option("--run", metavar="FOLDER", help="Keep what is finished; the same call continues where it was.")
 @click.option("--fresh", is_flag=True, help="Start the run in that folder anew.")
 @say.json_option

@@ -17,12 +17,14 @@ import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tenfold.dispatch.progress import duration
 from tenfold.work.outcome import Failure, Outcome, shorten
 
 UNKNOWN_WIDTH = 400  # columns where there is no terminal to ask: in a pipe, a row is a line
 ARRAY_SHOWN = 1000  # elements; a longer array is told by its shape
+DEPTH = 50  # lists in lists; a list may hold itself
 
 json_option: Callable[[Any], Any] = click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON on stdout, and nothing else there."
@@ -50,12 +52,13 @@ def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
     return found
 
 
-def show(found: Table) -> None:
-    """Print a table on stdout, with a line of room around it."""
+def show(*tables: Table) -> None:
+    """Print tables on stdout, with a line of room around each."""
     console = screen()
     console.print()
-    console.print(found)
-    console.print()
+    for found in tables:
+        console.print(found)
+        console.print()
 
 
 def ago(moment: float | None) -> str:
@@ -117,20 +120,20 @@ def emit(result: Mapping[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, depth: int = DEPTH) -> Any:
     """The value as JSON can hold it; what it cannot is shown as Python would, shortened."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None  # JSON has no word for them
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
     if isinstance(value, Path):
         return str(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping) and depth:
+        return {str(key): plain(item, depth - 1) for key, item in value.items()}
+    if isinstance(value, list | tuple) and depth:
+        return [plain(item, depth - 1) for item in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type) and depth:
+        return {field.name: plain(getattr(value, field.name), depth - 1) for field in dataclasses.fields(value)}
     return _array(value) if hasattr(value, "dtype") and hasattr(value, "shape") else shorten(value)
 
 
@@ -150,10 +153,12 @@ def _array(value: Any) -> Any:
 
 def add_outcome(rows: Table, outcome: Outcome, *more: str) -> None:
     """A row of a table with the columns task, item, value and time."""
-    what = shorten(outcome.value, 60) if outcome.failure is None else f"failed: {_line(outcome.failure.summary, 80)}"
+    what = shorten(outcome.value, 80) if outcome.failure is None else f"failed: {_line(outcome.failure.summary, 80)}"
     item = shorten(outcome.item, 40) if outcome.item is not None else ""
     style = None if outcome.failure is None else "red"
-    rows.add_row(str(outcome.index), item, what, took(outcome.seconds), *more, style=style)
+    # As long as a user makes them: one line each, cut where the screen ends.
+    cells = [Text(text, no_wrap=True, overflow="ellipsis") for text in (item, what)]
+    rows.add_row(str(outcome.index), *cells, took(outcome.seconds), *more, style=style)
 
 
 def failure(found: Failure | None) -> dict[str, Any]:

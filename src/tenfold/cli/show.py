@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.table import Table
 
 from tenfold.cli import records, say, story
 from tenfold.cli.records import Record
@@ -62,17 +63,16 @@ def _show_run(screen: Console, found: RunStory) -> None:
     record = found.record
     screen.print(f"{record.verb} of {record.function} in {record.path}", style="bold")
     screen.print(_counts(record))
-    _show_sessions(found.sessions, record)
-    if found.done:
-        _show_done(screen, found)
+    say.show(_sessions(found.sessions, record), *([_done(found)] if found.done else []))
+    if record.done > len(found.done):
+        screen.print(f"... {record.done - len(found.done)} more (--all shows them)\n")
     for task in found.failed:
-        click.echo()
         _show_failure(task)
-    left = record.failed - len(found.failed)
-    if left > 0:
-        screen.print(f"\n... {left} more failures (--all shows them)")
+        click.echo()
+    if record.failed > len(found.failed):
+        screen.print(f"... {record.failed - len(found.failed)} more failures (--all shows them)\n")
     if record.failed and record.state != "running":
-        screen.print("\nthe same call with this run tries the failed tasks again")
+        screen.print("the same call with this run tries the failed tasks again")
 
 
 def _counts(record: Record) -> str:
@@ -83,7 +83,7 @@ def _counts(record: Record) -> str:
     return f"{record.state}: {', '.join(words)}"
 
 
-def _show_sessions(sessions: list[dict[str, Any]], record: Record) -> None:
+def _sessions(sessions: list[dict[str, Any]], record: Record) -> Table:
     table = say.table("session", "began", "took", "workers", "engine", "process", right=("session", "workers"))
     for number, session in enumerate(sessions, 1):
         is_last = number == len(sessions)
@@ -91,10 +91,10 @@ def _show_sessions(sessions: list[dict[str, Any]], record: Record) -> None:
         took = say.took(session["ended"] - session["began"]) if session["ended"] else unended
         about = [str(session.get("workers", "")), str(session.get("engine", "")), str(session["pid"])]
         table.add_row(str(number), say.moment(session["began"]), took, *about)
-    say.show(table)
+    return table
 
 
-def _show_done(screen: Console, found: RunStory) -> None:
+def _done(found: RunStory) -> Table:
     has_reports = any(task.reports for task in found.done)
     columns = ("task", "item", "value", "time") + (("last report",) if has_reports else ())
     table = say.table(*columns, right=("task", "time"))
@@ -102,10 +102,7 @@ def _show_done(screen: Console, found: RunStory) -> None:
         assert task.outcome is not None
         more = (_report(task.reports[-1]) if task.reports else "",) if has_reports else ()
         say.add_outcome(table, task.outcome, *more)
-    say.show(table)
-    left = found.record.done - len(found.done)
-    if left > 0:
-        screen.print(f"... {left} more (--all shows them)")
+    return table
 
 
 def _report(report: Report) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import click
@@ -48,11 +49,20 @@ def _start(names: tuple[str, ...], minutes: float, as_json: bool) -> None:
     if as_json:
         # A nursery that waited already keeps the limit that it was started with.
         say.emit(_json(state) | {"started": not was_waiting, "minutes": None if was_waiting else minutes})
-        return
-    _show(state, wanted)
-    until = f"it ends {minutes:g} minutes after its last use" if not was_waiting else "it keeps the --minutes it has"
-    verb = "was waiting already" if was_waiting else "is waiting"
-    click.echo(f"nursery {state['pid']} {verb}; {until}; tenfold warm --stop ends it now")
+    else:
+        _show(state, wanted)
+        _say_until(state["pid"], minutes, was_waiting)
+    if names and any(module in state["failed"] for module in wanted):
+        raise click.exceptions.Exit(1)
+
+
+def _say_until(pid: int, minutes: float, was_waiting: bool) -> None:
+    if was_waiting:
+        click.echo(f"nursery {pid} was waiting already, and keeps the --minutes that it was started with")
+    else:
+        until = say.moment(time.time() + 60 * minutes)
+        click.echo(f"nursery {pid} waits until {until}, and {minutes:g} minutes after each use")
+    click.echo("tenfold warm --stop ends it now")
 
 
 def _stop(as_json: bool) -> None:
