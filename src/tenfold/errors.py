@@ -6,6 +6,7 @@
     │   └── RunDiffers                   the run folder holds another call's work
     ├── MissingPackage (ImportError)     something optional is not installed; the message has the command
     ├── RunUnusable (OSError)            the run folder or its journal cannot be read, written or locked
+    ├── ValueUnreadable (TypeError)      a value that a task returned cannot be unpickled in this process
     ├── WorkersUnavailable (RuntimeError)  no worker process could be started
     ├── TaskError (RuntimeError)         one task failed; carries its whole story
     │   ├── TaskRaised                   its function raised
@@ -49,6 +50,10 @@ class MissingPackage(TenfoldError, ImportError):
 
 class RunUnusable(TenfoldError, OSError):
     """The run folder or the journal in it cannot be used."""
+
+
+class ValueUnreadable(TenfoldError, TypeError):
+    """A task is done and its value is kept, but it cannot be opened here: its class is missing, for example."""
 
 
 class WorkersUnavailable(TenfoldError, RuntimeError):

@@ -16,6 +16,7 @@ from tenfold.cli import examine
 from tenfold.cli.examine import Trial
 from tenfold.errors import WorkersUnavailable
 from tenfold.frameworks import Framework
+from tenfold.nursery import warming
 
 FINE = Trial(True, "", {"numpy": 0.5, "torch": 0.0001}, {"keras": "ImportError: no backend"})
 
@@ -62,7 +63,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a nursery nor workers."""
     monkeypatch.setattr(examine, "try_nursery", lambda tell: FINE)
     monkeypatch.setattr(examine, "time_workers", lambda: {"first": 0.25, "next": 0.012, "error": ""})
-    monkeypatch.setattr(examine, "waiting", lambda: None)
+    monkeypatch.setattr(warming, "state", lambda: None)
 
 
 def lines(text: str) -> dict[str, str]:
@@ -114,13 +115,13 @@ def test_which_limit_it_is(
 
 @pytest.mark.usefixtures("quick")
 def test_a_warm_nursery_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examine, "waiting", lambda: {"pid": 77, "imported": {"torch": 1.0}})
+    monkeypatch.setattr(warming, "state", lambda: {"pid": 77, "imported": {"torch": 1.0}})
     assert lines(run("doctor").stdout)["warm nursery"] == "waiting process 77, with torch"
 
     def busy() -> Any:
         raise WorkersUnavailable("it is still importing")
 
-    monkeypatch.setattr(examine, "waiting", busy)
+    monkeypatch.setattr(warming, "state", busy)
     assert lines(run("doctor").stdout)["warm nursery"] == "waiting it is still importing"
 
 

@@ -13,9 +13,10 @@ import click
 
 import tenfold
 from tenfold import frameworks
-from tenfold.cli import digits, examine, records, say
+from tenfold.cli import digits, records, say
 from tenfold.journal.folder import is_run
 from tenfold.machine import installed
+from tenfold.nursery import warming
 
 if TYPE_CHECKING:
     from tenfold.dispatch.results import Results
@@ -58,7 +59,7 @@ def _check_installed() -> None:
 
 def _warm() -> None:
     """Have TensorFlow imported while this process gets ready."""
-    if not examine.is_waiting():
+    if not warming.is_waiting():
         # This process is ours, and the nursery takes over its environment. A nursery that waits was started without
         # these, and would not be recognised with them.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

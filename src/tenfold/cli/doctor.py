@@ -10,6 +10,7 @@ from rich.text import Text
 from tenfold.cli import examine, say
 from tenfold.cli.examine import Trial
 from tenfold.errors import WorkersUnavailable
+from tenfold.nursery import warming
 from tenfold.plan.needs import readable
 
 AT_ONCE = 0.01  # seconds; another framework had imported it already
@@ -49,7 +50,7 @@ def command(as_json: bool) -> None:
 
 def _waiting() -> dict[str, Any]:
     try:
-        state = examine.waiting()
+        state = warming.state()
     except WorkersUnavailable as error:
         return {"waiting": True, "note": str(error)}
     if state is None:

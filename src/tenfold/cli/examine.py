@@ -19,16 +19,15 @@ from typing import Any
 
 import tenfold
 from tenfold import engines, frameworks, machine
-from tenfold.errors import TenfoldError, WorkersUnavailable
+from tenfold.errors import TenfoldError
 from tenfold.frameworks import Framework
 from tenfold.machine import cores, installed
 from tenfold.machine.gpus import PRETEND_VARIABLE
-from tenfold.nursery import client, warming
+from tenfold.nursery import client
 from tenfold.nursery.client import Client
 from tenfold.nursery.wire import Closed, Wire
 
 IMPORT_LIMIT = 60.0  # seconds for all frameworks together
-ANSWER_LIMIT = 10.0  # seconds; a nursery that is importing answers when it is done
 
 
 def last_line(text: str) -> str:
@@ -127,7 +126,7 @@ def try_nursery(tell: Callable[[str], object]) -> Trial:
         return Trial(False, f"fork is not safe on {platform.system()}", {}, {})
     if os.environ.get("TENFOLD_START") == "spawn":
         return Trial(False, "TENFOLD_START=spawn", {}, {})
-    nursery = client._start()  # not client.get(): that would be the one that waits for scripts
+    nursery = client.start()  # not client.get(): that would be the one that waits for scripts
     try:
         return _import_all(nursery, tell)
     finally:
@@ -179,30 +178,3 @@ def time_workers() -> dict[str, Any]:
     except TenfoldError as error:
         found["error"] = str(error)
     return found
-
-
-def is_waiting() -> bool:
-    """Whether a nursery waits for scripts like this process."""
-    end = warming.connect()
-    if end is not None:
-        end.close()
-    return end is not None
-
-
-def waiting() -> dict[str, Any] | None:
-    """The state of the nursery that waits for scripts like this process; None where there is none."""
-    end = warming.connect()
-    if end is None:
-        return None
-    with end:
-        end.settimeout(ANSWER_LIMIT)
-        wire = Wire(end)
-        try:
-            wire.send(("state",))
-            (_, state), _ = wire.receive()
-        except TimeoutError as error:
-            text = f"a nursery is waiting, and has not answered for {ANSWER_LIMIT:g} s: it is still importing"
-            raise WorkersUnavailable(text) from error
-        except Closed:  # it has just ended
-            return None
-    return dict(state)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tenfold.errors import BadCall
+from tenfold.journal import fingerprint
 from tenfold.work.outcome import shorten
 
 
@@ -88,7 +89,7 @@ def _value(text: str) -> Any:
 
 def with_settings(task: Callable[..., Any], given: dict[str, Any]) -> Callable[..., Any]:
     """`task` with its settings, once it is known that it takes them and one item."""
-    name = getattr(task, "__qualname__", type(task).__name__)
+    name = fingerprint.name_of(task)
     try:
         signature = inspect.signature(task)
     except (TypeError, ValueError):  # some built-in functions have none
@@ -98,8 +99,7 @@ def with_settings(task: Callable[..., Any], given: dict[str, Any]) -> Callable[.
             signature.bind(None, **given)
         except TypeError as error:
             raise BadCall(f"{name}{signature} cannot be called with one item{_listed(given)}: {error}") from error
-    # The wrapper's name is what the journal and its readers call the run's function.
-    return functools.update_wrapper(functools.partial(task, **given), task, updated=()) if given else task
+    return functools.partial(task, **given) if given else task
 
 
 def _listed(given: dict[str, Any]) -> str:

@@ -75,15 +75,18 @@ def of_run(journal: Journal, path: Path, most: int | None) -> RunStory:
         earlier = _earlier(journal, outcome) if outcome.attempts > 1 or outcome.failure is not None else []
         return TaskStory(outcome.index, outcome, last.get(outcome.index, []), earlier)
 
-    done = [story(outcome) for outcome in islice(records.done(journal), most)]
-    failed = [story(outcome) for outcome in islice(records.failed(journal, record.tasks), most)]
+    done = [story(outcome) for outcome in islice(journal.outcomes(ok=True), most)]
+    failed = [story(outcome) for outcome in islice(journal.outcomes(ok=False), most)]
     return RunStory(record, journal.sessions(), done, failed)
 
 
 def of_task(journal: Journal, path: Path, index: int) -> TaskStory:
     """Everything about one task."""
     record = records.record_of(journal, path)
-    outcome = records.one(journal, index)
+    try:
+        outcome = journal.outcome(index)
+    except LookupError:
+        outcome = None
     if outcome is None and record.tasks is not None and index >= record.tasks:
         raise BadCall(f"--task {index}: the run in {str(path)!r} has {record.tasks} tasks, counted from 0")
     earlier = _earlier(journal, outcome) if outcome is not None else journal.attempts(index)

@@ -43,7 +43,7 @@ def command(names: tuple[str, ...], minutes: float, stop: bool, status: bool, as
 
 def _start(names: tuple[str, ...], minutes: float, as_json: bool) -> None:
     wanted = modules(names)
-    was_waiting = examine.is_waiting()
+    was_waiting = warming.is_waiting()
     with say.screen(stderr=True).status(f"importing {', '.join(names) or 'every framework'}"):
         state = warming.start(wanted, minutes)
     if as_json:
@@ -74,7 +74,7 @@ def _stop(as_json: bool) -> None:
 
 
 def _tell_status(as_json: bool) -> None:
-    state = examine.waiting()
+    state = warming.state()
     if as_json:
         say.emit(_json(state))
     elif state is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from itertools import islice
 from typing import Any
 
@@ -19,6 +19,7 @@ class Feed:
 
     def __init__(self, items: Iterable[Any], journal: Journal, *, resumable: bool) -> None:
         self._items: Iterator[Any] = iter(items)
+        self._total = len(items) if isinstance(items, Sized) else None
         self._journal = journal
         self._resumable = resumable
         self._finished = deque(journal.finished() if resumable else [])
@@ -28,6 +29,11 @@ class Feed:
         """Items read so far."""
         self.exhausted = False
         """There are no more."""
+
+    @property
+    def left(self) -> int | None:
+        """Items that were not read yet, where that is known."""
+        return self._total - self.drawn if self._total is not None else None
 
     def take(self, size: int) -> Batch | None:
         """The next batch, of at most `size` tasks; None where there is nothing to send now."""

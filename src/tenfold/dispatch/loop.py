@@ -101,7 +101,7 @@ class Dispatch:
 
     def _send(self) -> None:
         while len(self._flights) < self._crew.capacity * self._pace.depth():
-            batch = self._feed.take(self._pace.size())
+            batch = self._feed.take(self._pace.size(self._feed.left, self._crew.capacity))
             if batch is None:
                 return
             self._flights[batch.id] = _Flight(batch)

@@ -22,13 +22,18 @@ class Pace:
         weight = 0.5 if self._mean is None or mean > self._mean else 0.2
         self._mean = mean if self._mean is None else (1 - weight) * self._mean + weight * mean
 
-    def size(self) -> int:
-        """Tasks in the next batch; at most doubled each time, because the first ones may be the quick ones."""
+    def size(self, left: int | None, workers: int) -> int:
+        """Tasks in the next batch, of `left` that are to come (None: not known).
+
+        At most doubled each time, because the first ones may be the quick ones; and smaller towards the end, so that
+        nobody waits for the last one's batch.
+        """
         if self._one_by_one or self._mean is None:
             return 1
         wanted = int(self._target / max(self._mean, 1e-9))
+        fair = left // (2 * workers) if left is not None else MOST
         self._size = max(1, min(wanted, 2 * self._size, MOST))
-        return self._size
+        return max(1, min(self._size, fair))
 
     def depth(self) -> int:
         """Batches that a worker may have at once: a second one waits with it where a round trip would cost time."""

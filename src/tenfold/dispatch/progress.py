@@ -160,7 +160,7 @@ class Live(Watch):
         return line
 
     def print(self, text: str) -> None:
-        if self._live is None:
+        if self._live is None or not sys.stdout.isatty():
             super().print(text)
         else:
             self._live.console.out(text, end="")

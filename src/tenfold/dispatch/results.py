@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from tenfold.dispatch.progress import duration
-from tenfold.errors import TaskError
+from tenfold.errors import TaskError, ValueUnreadable
 from tenfold.journal.store import Journal
 from tenfold.machine.installed import missing
 from tenfold.plan.needs import readable
-from tenfold.work.outcome import Outcome, Report, shorten
+from tenfold.work.outcome import Failure, Outcome, Report, Unopened, shorten
 
 if TYPE_CHECKING:
     import pandas
@@ -88,7 +88,7 @@ class Results(Sequence[Any]):
     @property
     def failures(self) -> list[TaskError]:
         """One error per failed task, in item order, each with the worker's traceback."""
-        return [error for outcome in self._journal.outcomes(failed_only=True) if (error := outcome.error) is not None]
+        return [error for outcome in self._journal.outcomes(ok=False) if (error := outcome.error) is not None]
 
     def reports(self, index: int | None = None) -> Iterator[Report]:
         """What tasks told with `here().report`, of one task or of all."""
@@ -140,12 +140,12 @@ def shorten_line(text: str, most: int) -> str:
 
 
 def _value(outcome: Outcome) -> Any:
+    if isinstance(outcome.value, Unopened):
+        raise ValueUnreadable(f"the value of task {outcome.index} cannot be opened here: {outcome.value.reason}")
     return outcome.error if outcome.failure is not None else outcome.value
 
 
 def _missing(index: int) -> Outcome:
-    from tenfold.work.outcome import Failure
-
     failure = Failure("died", "it was not run: the call was stopped before its turn")
     return Outcome(index, False, None, failure, 0.0, 0.0, 0, -1, "", 0)
 

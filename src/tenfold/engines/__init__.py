@@ -174,6 +174,11 @@ def names() -> list[str]:
     return [module.name for module in pkgutil.iter_modules(__path__)]
 
 
+def name_of(engine: Engine) -> str:
+    """What a person would type for it; for records only, never to decide by."""
+    return type(engine).__module__.rpartition(".")[2]
+
+
 def find(wanted: str | Engine | None, **options: Any) -> Engine:
     """The engine that a caller means: an object, a name, or nothing (then TENFOLD_ENGINE, then "local")."""
     if wanted is not None and not isinstance(wanted, str):

@@ -87,7 +87,7 @@ def _dump_with(value: object, *, memo: bool) -> tuple[bytes, list[memoryview]]:
 def of_function(function: Callable[..., Any]) -> dict[str, str]:
     """Part -> digest: the function itself, and everything of the user's that it reaches."""
     parts: dict[str, str] = {}
-    _visit(function, _name(function), parts, set())
+    _visit(function, name_of(function), parts, set())
     return parts
 
 
@@ -104,11 +104,11 @@ def _visit(value: Any, name: str, parts: dict[str, str], seen: set[int]) -> None
         return
     seen.add(id(value))
     if isinstance(value, functools.partial):
-        _visit(value.func, _name(value.func), parts, seen)
+        _visit(value.func, name_of(value.func), parts, seen)
         for key, given in [*enumerate(value.args), *value.keywords.items()]:
-            _visit(given, f"argument {key} of {_name(value.func)}", parts, seen)
+            _visit(given, f"argument {key} of {name_of(value.func)}", parts, seen)
     elif isinstance(value, types.MethodType):
-        _visit(value.__func__, _name(value.__func__), parts, seen)
+        _visit(value.__func__, name_of(value.__func__), parts, seen)
         _visit(value.__self__, f"the object of {name}", parts, seen)
     elif isinstance(value, types.FunctionType) and not _is_installed(value):
         _visit_function(value, name, parts, seen)
@@ -160,14 +160,17 @@ def _stable(constant: object) -> str:
 
 def _digest_value(value: object) -> str:
     if callable(value):
-        return f"{getattr(value, '__module__', '')}.{_name(value)}"
+        return f"{getattr(value, '__module__', '')}.{name_of(value)}"
     try:
         return of_value(value).hex()
     except Exception:  # something that cannot be pickled, such as an open file: its type has to do
         return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
-def _name(function: Any) -> str:
+def name_of(function: Any) -> str:
+    """What a person calls the function."""
+    if isinstance(function, functools.partial):
+        return name_of(function.func)
     return str(
         getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or type(function).__name__
     )

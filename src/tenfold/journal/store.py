@@ -20,7 +20,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from typing import Any
 from tenfold.errors import RunUnusable
 from tenfold.journal.folder import Folder
 from tenfold.work import parcel
-from tenfold.work.outcome import Failure, Outcome, Report
+from tenfold.work.outcome import Failure, Outcome, Report, Unopened
 
 FORMAT = 1
 ITEMS_KEPT = 64 << 10  # bytes of pickled items that a block keeps, so that a table can show them
@@ -131,9 +131,8 @@ class Journal:
     # -- what the run is ----------------------------------------------------------------------------------------
 
     def meta(self, key: str) -> str | None:
-        with self._lock:
-            row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return row[0] if row else None
+        rows = self._read("SELECT value FROM meta WHERE key = ?", key)
+        return rows[0][0] if rows else None
 
     def set_meta(self, **values: str) -> None:
         with self._lock, self._trouble():
@@ -152,8 +151,7 @@ class Journal:
             self._db.commit()
 
     def sessions(self) -> list[dict[str, Any]]:
-        with self._lock:
-            rows = self._db.execute("SELECT began, ended, pid, about FROM sessions ORDER BY id").fetchall()
+        rows = self._read("SELECT began, ended, pid, about FROM sessions ORDER BY id")
         return [{"began": began, "ended": ended, "pid": pid, **json.loads(about)} for began, ended, pid, about in rows]
 
     # -- writing ------------------------------------------------------------------------------------------------
@@ -200,6 +198,9 @@ class Journal:
             *(block.seat, block.worker, block.attempts, self._keep_items(block.items), block.digests),
         )
         with self._lock, self._trouble():
+            if len(took) > 1:  # failures of an earlier session that lie within this block
+                within = (block.first, block.first + len(took))
+                self._db.execute("DELETE FROM outcomes WHERE first > ? AND first < ?", within)
             self._db.execute("INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
             self._dirty = True
 
@@ -230,27 +231,29 @@ class Journal:
 
     # -- reading ------------------------------------------------------------------------------------------------
 
+    def _read(self, query: str, *values: Any) -> list[Any]:
+        with self._lock, self._trouble():
+            return self._db.execute(query, values).fetchall()
+
     def finished(self) -> list[tuple[int, int]]:
         """(first, count) of every block of tasks that returned a value, in order."""
-        with self._lock:
-            return self._db.execute("SELECT first, count FROM outcomes WHERE ok ORDER BY first").fetchall()
+        return self._read("SELECT first, count FROM outcomes WHERE ok ORDER BY first")
 
     def counts(self) -> tuple[int, int]:
         """How many tasks returned a value, and how many failed."""
-        with self._lock:
-            row = self._db.execute("SELECT TOTAL(count * ok), TOTAL(count * (1 - ok)) FROM outcomes").fetchone()
-        return int(row[0]), int(row[1])
+        ((done, failed),) = self._read("SELECT TOTAL(count * ok), TOTAL(count * (1 - ok)) FROM outcomes")
+        return int(done), int(failed)
 
     def digest(self, index: int) -> bytes:
         """The digest of a finished task's item; empty where none was kept."""
         from tenfold.journal.fingerprint import DIGEST
 
-        with self._lock:
-            row = self._db.execute(
-                "SELECT first, digests FROM outcomes WHERE first <= ? ORDER BY first DESC LIMIT 1", (index,)
-            ).fetchone()
-        place = (index - row[0]) * DIGEST if row else 0
-        return row[1][place : place + DIGEST] if row and row[1] else b""
+        rows = self._read("SELECT first, digests FROM outcomes WHERE first <= ? ORDER BY first DESC LIMIT 1", index)
+        if not rows or not rows[0][1]:
+            return b""
+        first, digests = rows[0]
+        place = (index - first) * DIGEST
+        return bytes(digests[place : place + DIGEST])
 
     def item(self, index: int) -> Any:
         """The item of a finished task, where it was small enough to keep; else LookupError."""
@@ -259,49 +262,44 @@ class Journal:
             raise LookupError(index)
         return parcel.unpack(bytearray(row["items"]))[index - row["first"]]
 
+    def outcome(self, index: int) -> Outcome:
+        """One task's outcome; LookupError where there is none yet."""
+        block = self.block(index)
+        return block[index - block[0].index]
+
     def block(self, index: int) -> list[Outcome]:
         """The outcomes of a task and of those that were done with it; LookupError where there is none yet."""
         return self._outcomes(self._row(index))
 
-    def outcomes(self, *, failed_only: bool = False) -> Iterator[Outcome]:
-        """Every outcome in the order of the items, opened as they are read."""
-        for row in self._rows("WHERE ok = 0" if failed_only else ""):
+    def outcomes(self, *, ok: bool | None = None) -> Iterator[Outcome]:
+        """Every outcome in the order of the items, opened as it is read; `ok` keeps those that returned, or failed."""
+        for row in self._rows("" if ok is None else f"WHERE ok = {int(ok)}"):
             yield from self._outcomes(row)
 
     def reports(self, index: int | None = None) -> Iterator[Report]:
         """What tasks reported, in the order of their reports."""
         where, values = ("", ()) if index is None else ("WHERE task = ?", (index,))
-        with self._lock:
-            rows = self._db.execute(f"SELECT task, attempt, step, at, vals FROM reports {where} ORDER BY rowid", values)
-            found = rows.fetchall()
-        for task, attempt, step, at, text in found:
+        rows = self._read(f"SELECT task, attempt, step, at, vals FROM reports {where} ORDER BY rowid", *values)
+        for task, attempt, step, at, text in rows:
             yield Report(task, attempt, step, json.loads(text), at)
 
     def attempts(self, index: int) -> list[Failure]:
         """Why earlier attempts at a task failed."""
-        with self._lock:
-            rows = self._db.execute("SELECT failure FROM attempts WHERE task = ? ORDER BY attempt", (index,)).fetchall()
+        rows = self._read("SELECT failure FROM attempts WHERE task = ? ORDER BY rowid", index)
         return [_failure_from(text) for (text,) in rows]
 
     def _row(self, index: int) -> dict[str, Any]:
-        with self._lock:
-            cursor = self._db.execute(
-                f"SELECT {_COLUMNS} FROM outcomes WHERE first <= ? ORDER BY first DESC LIMIT 1", (index,)
-            )
-            row = cursor.fetchone()
-        if row is None or row[0] + row[1] <= index:
+        rows = self._read(f"SELECT {_COLUMNS} FROM outcomes WHERE first <= ? ORDER BY first DESC LIMIT 1", index)
+        if not rows or rows[0][0] + rows[0][1] <= index:
             raise LookupError(f"task {index} has no outcome")
-        return dict(zip(_COLUMNS.split(", "), row, strict=True))
+        return dict(zip(_COLUMNS.split(", "), rows[0], strict=True))
 
     def _rows(self, where: str) -> Iterator[dict[str, Any]]:
         """Rows in order, a few at a time: nobody else is kept from the database while they are read."""
         after = -1
         joint = f"{where} AND" if where else "WHERE"
         while True:
-            with self._lock:
-                rows = self._db.execute(
-                    f"SELECT {_COLUMNS} FROM outcomes {joint} first > ? ORDER BY first LIMIT 64", (after,)
-                ).fetchall()
+            rows = self._read(f"SELECT {_COLUMNS} FROM outcomes {joint} first > ? ORDER BY first LIMIT 64", after)
             if not rows:
                 return
             for row in rows:
@@ -310,9 +308,11 @@ class Journal:
 
     def _outcomes(self, row: dict[str, Any]) -> list[Outcome]:
         seconds = array.array("d", row["seconds"])
-        values = self._values(row) if row["ok"] else [None] * row["count"]
+        none: Sequence[Any] = [None] * row["count"]
+        values = _opened(lambda: self._values(row), row["count"]) if row["ok"] else none
         failure = _failure_from(row["failure"]) if row["failure"] else None
-        items = parcel.unpack(bytearray(row["items"])) if row["items"] else None
+        kept = row["items"]
+        items = _opened(lambda: parcel.unpack(bytearray(kept)), row["count"]) if kept else none
         starts = list(itertools.accumulate(seconds, initial=row["started"]))
         found = []
         for place in range(row["count"]):
@@ -328,7 +328,7 @@ class Journal:
                     seat=row["seat"],
                     worker=row["worker"],
                     attempts=row["attempts"],
-                    item=items[place] if items else None,
+                    item=items[place],
                 )
             )
         return found
@@ -361,6 +361,16 @@ def _write_whole(path: Path, memory: parcel.Buffer) -> None:
     except OSError:
         partial.unlink(missing_ok=True)
         raise
+
+
+def _opened(open_all: Callable[[], Sequence[Any]], count: int) -> Sequence[Any]:
+    """Unpickling runs the user's code, and may miss the user's classes: that must not hide what is around it."""
+    try:
+        return open_all()
+    except RunUnusable:
+        raise
+    except Exception as error:
+        return [Unopened(f"{type(error).__name__}: {error}")] * count
 
 
 def _failure_text(failure: Failure) -> str:

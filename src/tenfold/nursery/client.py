@@ -90,7 +90,7 @@ def get() -> Client:
             if _current is not None and _current.owner == os.getpid():
                 _current.close()
             waiting = warming.connect()
-            _current = Client(waiting) if waiting is not None else _start()
+            _current = Client(waiting) if waiting is not None else start()
         return _current
 
 
@@ -124,7 +124,8 @@ def command(code: str) -> list[str]:
     return [sys.executable, *flags, "-P", "-c", code]
 
 
-def _start() -> Client:
+def start() -> Client:
+    """A new nursery that belongs to this process."""
     ours, theirs = socket.socketpair()
     life_theirs, life_ours = os.pipe()
     log = tempfile.TemporaryFile(prefix="tenfold-nursery-")  # noqa: SIM115  # lives as long as the nursery

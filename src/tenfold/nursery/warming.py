@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+import signal
 import socket
 import stat
 import struct
@@ -25,12 +26,15 @@ from tenfold import frameworks
 from tenfold.errors import RunUnusable, WorkersUnavailable
 from tenfold.nursery.wire import Closed, Wire
 
+ANSWER_LIMIT = 10.0  # seconds; a nursery that is importing answers when it is done
 PRELOAD_LIMIT = 120.0  # seconds that the first import of all frameworks may take on a slow disk
 
 
 def folder() -> Path:
     base = os.environ.get("XDG_RUNTIME_DIR")
-    return Path(base) / "tenfold" if base else Path(f"/tmp/tenfold-{os.getuid()}")
+    usual = Path(f"/tmp/tenfold-{os.getuid()}")
+    # The kernel takes 107 characters for the name of a socket.
+    return Path(base) / "tenfold" if base and len(base) < 70 else usual
 
 
 def key() -> str:
@@ -59,6 +63,32 @@ def connect() -> socket.socket | None:
     return end
 
 
+def is_waiting() -> bool:
+    """Whether a nursery waits for scripts like this process."""
+    end = connect()
+    if end is not None:
+        end.close()
+    return end is not None
+
+
+def state() -> dict[str, Any] | None:
+    """How the nursery is that waits for scripts like this process; None where there is none."""
+    end = connect()
+    if end is None:
+        return None
+    with contextlib.closing(Wire(end)) as wire:
+        end.settimeout(ANSWER_LIMIT)
+        try:
+            wire.send(("state",))
+            (_, found), _ = wire.receive()
+        except TimeoutError as error:
+            text = f"a nursery is waiting, and has not answered for {ANSWER_LIMIT:g} s: it is still importing"
+            raise WorkersUnavailable(text) from error
+        except Closed:  # it has just ended
+            return None
+    return dict(found)
+
+
 def start(modules: list[str], minutes: float) -> dict[str, Any]:
     """Start a waiting nursery, or have the one that waits import more; returns its state."""
     place = folder()
@@ -74,24 +104,20 @@ def start(modules: list[str], minutes: float) -> dict[str, Any]:
         try:
             wire.send(("preload", modules))
             wire.send(("state",))
-            (_, state), _ = wire.receive()
+            (_, found), _ = wire.receive()
         except (Closed, TimeoutError) as error:
             raise WorkersUnavailable(f"the warm nursery did not answer: {error}") from error
-        return dict(state)
+        return dict(found)
 
 
 def stop() -> int:
     """End every waiting nursery of this user; returns how many there were."""
-    from signal import SIGTERM
-
     count = 0
     for path in folder().glob("*.socket") if _is_ours(folder()) else ():
         with contextlib.suppress(OSError, Closed), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
+            end.settimeout(ANSWER_LIMIT)
             end.connect(str(path))
-            wire = Wire(end)
-            wire.send(("state",))
-            (_, state), _ = wire.receive()
-            os.kill(state["pid"], SIGTERM)
+            os.kill(_peer(end)[0], signal.SIGTERM)  # also while it imports, and does not answer
             count += 1
         path.unlink(missing_ok=True)
     return count
@@ -152,7 +178,11 @@ def _is_ours(place: Path) -> bool:
 
 
 def _same_user(end: socket.socket) -> bool:
-    if not hasattr(socket, "SO_PEERCRED"):
-        return True  # the folder's permissions have to do
+    return _peer(end)[1] == os.getuid()
+
+
+def _peer(end: socket.socket) -> tuple[int, int]:
+    """Process and user at the other end, as the kernel knows them."""
     credentials = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return bool(struct.unpack("3i", credentials)[1] == os.getuid())
+    pid, user, _ = struct.unpack("3i", credentials)
+    return pid, user

@@ -53,6 +53,7 @@ class Worker:
         self.leaving = False
         self.verdict: Failure | None = None  # why we killed it
         self.tail = bytearray()
+        self._line = bytearray()  # printed, and not ended yet
         self.starter: Starter | None = None
 
     @property
@@ -96,7 +97,10 @@ class Worker:
     # -- looking at it ------------------------------------------------------------------------------------------
 
     def read_output(self) -> tuple[str, bool]:
-        """What it has printed since the last call, and whether that was the last of it."""
+        """The lines that it has printed since the last call, and whether those were the last.
+
+        Whole lines, so that those of several workers do not run into each other.
+        """
         found = bytearray()
         ended = False
         with contextlib.suppress(BlockingIOError):
@@ -104,7 +108,10 @@ class Worker:
                 found += data
             ended = True
         self.tail = (self.tail + found)[-TAIL:]
-        return found.decode(errors="replace"), ended
+        self._line += found
+        end = len(self._line) if ended else self._line.rfind(b"\n") + 1
+        text, self._line = self._line[:end], self._line[end:]
+        return text.decode(errors="replace"), ended
 
     def excess(self) -> Failure | None:
         """The failure of its task where that uses more memory than its seat has."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from pathlib import Path
 from typing import Any, get_args
 
+from tenfold import engines
 from tenfold.dispatch import progress as progresses
 from tenfold.dispatch.feed import Feed
 from tenfold.dispatch.loop import Dispatch, OnError, Policy
@@ -78,7 +79,7 @@ def map(  # noqa: A001
     pace = Pace(abilities.seconds_per_batch, one_by_one=plan.isolate)
     with _journal(run, fresh=fresh) as journal, _tasks_folder(journal) as tasks:
         _recognise(journal, task, seed, total)
-        journal.begin_session({"engine": type(chosen.engine).__name__, "workers": len(plan.seats), "plan": str(plan)})
+        journal.begin_session({"engine": engines.name_of(chosen.engine), "workers": len(plan.seats), "plan": str(plan)})
         alarm = timeout if abilities.stops == "alarm" else None
         alone = abilities.processes or not abilities.parallel
         job = Job(seed, str(tasks), journal.folder is None, used.members(task), alone, alarm)
@@ -197,8 +198,7 @@ def _recognise(journal: Journal, task: Callable[[Any], Any], seed: int, total: i
             f"run={str(journal.folder.path)!r} differs from this call: {'; '.join(faults)}. "
             "Give run= another folder, or fresh=True to start this one anew"
         )
-    name = getattr(task, "__qualname__", type(task).__name__)
-    journal.set_meta(verb="map", function=name, fingerprint=json.dumps(now))
+    journal.set_meta(verb="map", function=fingerprint.name_of(task), fingerprint=json.dumps(now))
     if total is not None:
         journal.set_meta(count=str(total))
 

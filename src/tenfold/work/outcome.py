@@ -51,6 +51,17 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class Unopened:
+    """Stands for a value or an item that is kept and cannot be unpickled in this process."""
+
+    reason: str
+    """Why."""
+
+    def __repr__(self) -> str:
+        return f"<cannot be opened here: {self.reason}>"
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of one task."""
 

@@ -1,0 +1,57 @@
+"""A test leaves nothing behind: checked after each one. The session has a temporary folder of its own for that."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+
+import leftovers
+import pytest
+import waiting
+
+GRACE = 3.0  # seconds in which processes that were told to go may go
+
+_FAILED = pytest.StashKey[bool]()
+_FOLDER = pytest.StashKey[str]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    os.environ[leftovers.MARK] = f"{os.getpid()}-{os.urandom(4).hex()}"
+    # Other sessions use /tmp at the same time; what is in here is ours. pytest's own folders stay where they were.
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+    config.stash[_FOLDER] = tempfile.mkdtemp(prefix="tests-of-tenfold-")
+    os.environ["TMPDIR"] = tempfile.tempdir = config.stash[_FOLDER]
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _FOLDER in config.stash:
+        shutil.rmtree(config.stash[_FOLDER], ignore_errors=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    report = yield
+    if report.when == "call":
+        item.stash[_FAILED] = report.failed
+    return report
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = leftovers.Before()
+    yield
+    # The traceback of a failed test keeps its variables, and so its open files.
+    passed = not request.node.stash.get(_FAILED, True)
+    found: list[str] = []
+
+    def gone() -> bool:
+        found[:] = before.faults(with_descriptors=passed)
+        return not found
+
+    try:
+        waiting.until(gone, GRACE)
+    except AssertionError:
+        before.clear()
+        pytest.fail("left behind:\n" + "\n".join(found), pytrace=False)

@@ -1,0 +1,40 @@
+"""The same training gives bit-equal weights on every engine, with any number of workers, and in a plain loop.
+
+One script per framework, so that no framework is imported by the tests' own process.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import scripts
+
+_SCRIPT = """
+    import sys
+    sys.path.insert(0, {folder!r})
+    import trainings
+    trainings.main({name!r})
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "variables"),
+    [
+        ("in_numpy", {}),
+        ("in_torch", {}),
+        ("in_keras", {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}),
+        ("in_keras", {"KERAS_BACKEND": "jax", "TF_CPP_MIN_LOG_LEVEL": "3"}),
+    ],
+    ids=["NumPy", "PyTorch", "Keras on TensorFlow", "Keras on JAX"],
+)
+def test_training_is_bit_equal_on_every_engine(name: str, variables: dict[str, str], tmp_path: Path) -> None:
+    text = _SCRIPT.format(folder=str(Path(__file__).parent), name=name)
+    ended = scripts.run(tmp_path, text, variables, seconds=120)
+    found = json.loads(ended.out.splitlines()[-1])
+    expected = found["a plain loop"]
+    assert len(set(expected)) == len(expected), "the tasks must differ, or this test shows nothing"
+    differing = {how: digests for how, digests in found.items() if digests != expected}
+    assert not differing, f"expected {expected}"

@@ -1,0 +1,431 @@
+"""What identifies a call: equal in every interpreter, blind to comments, and able to name what has changed."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import scripts
+from tenfold.journal import fingerprint
+
+# -- equal in every interpreter ---------------------------------------------------------------------------------------
+
+SCRIPT = """
+import collections, dataclasses, enum, functools, json, math, pathlib, random, sys
+import numpy as np
+from tenfold.journal import fingerprint
+
+@dataclasses.dataclass
+class Config:
+    rate: float
+    layers: tuple
+    def scaled(self):
+        return self.rate * SCALE
+
+class Kind(enum.Enum):
+    A = "a"
+
+class Trainer:
+    def __init__(self, rate):
+        self.rate = rate
+    def train(self, x):
+        return x * self.rate + helper(x)
+
+SCALE = 3
+LABELS = {"cat", "dog", "bird", "fish", "horse"}
+FROZEN = frozenset(["x", "y", "z", "w"])
+NESTED = {"groups": [{"p", "q", "r"}, ({"s", "t"},)]}
+CONFIG = Config(0.1, (1, 2))
+ARRAY = np.arange(50_000)
+PATHS = [pathlib.Path("a"), collections.OrderedDict(b=1)]
+
+def helper(x, scale=2.5, *, mode="fast"):
+    return math.sqrt(x) * scale if mode in {"fast", "slow", "other"} else 0
+
+def make(factor):
+    def inner(x):
+        return [helper(x) * factor for _ in range(3)]
+    return inner
+
+def train(x):
+    return LABELS, FROZEN, NESTED, CONFIG, ARRAY, PATHS, Config, Kind.A, helper(x), SCALE, np.sin(x), random.random()
+
+functions = {
+    "train": train, "closure": make(4), "lambda": lambda x: helper(x) + SCALE, "method": Trainer(0.5).train,
+    "partial": functools.partial(helper, scale=7, mode=LABELS), "builtin": abs, "library": json.dumps,
+    "class": Trainer,
+}
+items = {
+    "number": 3, "text": "text", "set": LABELS, "nested": NESTED, "config": CONFIG, "kind": Kind.A, "array": ARRAY,
+    "configs": [CONFIG, CONFIG], "function": helper, "set in an object": Config(0.1, ({"a", "b", "c", "d"},)),
+}
+print(json.dumps({
+    "functions": {name: fingerprint.of_function(function) for name, function in functions.items()},
+    "items": {name: fingerprint.of_value(item).hex() for name, item in items.items()},
+}))
+"""
+
+FUNCTIONS = ["train", "closure", "lambda", "method", "partial", "builtin", "library", "class"]
+ITEMS = ["number", "text", "set", "nested", "config", "kind", "array", "configs", "function", "set in an object"]
+
+
+@pytest.fixture(scope="module")
+def interpreters(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    found = []
+    for seed in ("1", "2", "random"):
+        folder = tmp_path_factory.mktemp(f"hash-{seed}")
+        found.append(json.loads(scripts.run(folder, SCRIPT, {"PYTHONHASHSEED": seed}).out))
+    return found
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_is_the_same_in_every_interpreter(interpreters: list[dict[str, Any]], name: str) -> None:
+    first, *others = [found["functions"][name] for found in interpreters]
+    assert first
+    for other in others:
+        assert fingerprint.differences(first, other) == []
+
+
+@pytest.mark.parametrize("name", ITEMS)
+def test_an_item_is_the_same_in_every_interpreter(interpreters: list[dict[str, Any]], name: str) -> None:
+    assert len({found["items"][name] for found in interpreters}) == 1
+
+
+# -- values -----------------------------------------------------------------------------------------------------------
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(plain)
+def test_an_equal_value_has_the_same_digest(value: Any) -> None:
+    import copy
+
+    again = copy.deepcopy(value)
+    assert fingerprint.of_value(again) == fingerprint.of_value(value)
+    assert fingerprint.of_value([value, value]) == fingerprint.of_value([value, again])
+    assert len(fingerprint.of_value(value)) == fingerprint.DIGEST
+
+
+@given(plain, plain)
+def test_another_value_has_another_digest(first: Any, second: Any) -> None:
+    if repr(first) != repr(second):
+        assert fingerprint.of_value(first) != fingerprint.of_value(second)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (np.zeros(5), np.zeros(6)),
+        (np.zeros(50_000), np.ones(50_000)),
+        (np.zeros(4), np.zeros(4, np.float32)),
+        ({"a", "b"}, {"a", "c"}),
+        ({"a"}, frozenset({"a"}) | {"b"}),
+        (1, 1.0),
+        ((1, 2), (2, 1)),
+        (b"ab", "ab"),
+    ],
+    ids=repr,
+)
+def test_values_that_differ(first: Any, second: Any) -> None:
+    assert fingerprint.of_value(first) != fingerprint.of_value(second)
+
+
+def test_a_value_that_contains_itself() -> None:
+    value: list[Any] = [1]
+    value.append(value)
+    assert fingerprint.of_value(value) == fingerprint.of_value(value)
+
+
+def test_a_value_that_cannot_be_pickled() -> None:
+    import threading
+
+    with pytest.raises(TypeError):
+        fingerprint.of_value(threading.Lock())
+
+
+# -- what counts and what does not ------------------------------------------------------------------------------------
+
+BASE = """
+    import functools
+    RATE = 0.1
+    SHARED_1 = SHARED_2 = 1000
+    NAMES = {"a": 1}
+    def helper(x):
+        return x + 1
+    @functools.cache
+    def cached(x):
+        return x + 1
+    class Base:
+        def inherited(self):
+            return 1
+    class Model(Base):
+        depth = 3
+        def forward(self, x):
+            return x
+        @property
+        def size(self):
+            return 5
+        @classmethod
+        def build(cls):
+            return 7
+        @staticmethod
+        def check(x):
+            return 8
+    class Trainer:
+        def __init__(self, rate):
+            self.rate = rate
+        def __call__(self, x):
+            return x * self.rate
+        def fit(self, x):
+            return x * self.rate
+    def make(factor):
+        def closure(x):
+            return x * factor
+        return closure
+    def with_defaults(x, first=10, *, second=20):
+        return x
+    def task(x):
+        # a comment
+        total = RATE * x + SHARED_1 + SHARED_2 + len(NAMES)
+        return helper(total) + 17
+    def uses_cached(x):
+        return cached(x)
+    def uses_model(x):
+        return Model().forward(x)
+    def nested(x):
+        return (lambda y: y + 3)(x)
+    def raw(a, b, c=0):
+        return a
+    closure = make(5)
+    partial = functools.partial(raw, 1, c=2)
+    trainer = Trainer(0.5)
+    method = trainer.fit
+"""
+
+
+def load(text: str) -> dict[str, Any]:
+    names: dict[str, Any] = {"__name__": "a_script_of_the_user"}
+    exec(compile(textwrap.dedent(text), "script.py", "exec"), names)
+    return names
+
+
+def changed(function: str, *replacements: tuple[str, str]) -> list[str]:
+    text = BASE
+    for old, new in replacements:
+        assert old in text
+        text = text.replace(old, new)
+    before, now = (fingerprint.of_function(load(source)[function]) for source in (BASE, text))
+    return fingerprint.differences(json.loads(json.dumps(before)), now)
+
+
+@pytest.mark.parametrize(
+    ("function", "old", "new"),
+    [
+        ("task", "# a comment", "# another comment, and\n\n        # a longer one"),
+        ("task", "RATE = 0.1", "\n\n\n    RATE = 0.1"),
+        ("task", "total = RATE * x + SHARED_1", "total = RATE*x + \\\n            SHARED_1"),
+        ("task", "depth = 3", "depth = 4"),  # it does not use the model
+        ("task", "factor):", "factor, other=None):"),
+        ("helper", "RATE = 0.1", "RATE = 0.2"),
+    ],
+)
+def test_what_does_not_count(function: str, old: str, new: str) -> None:
+    assert changed(function, (old, new)) == []
+
+
+@pytest.mark.parametrize(
+    ("function", "old", "new", "named"),
+    [
+        ("task", "+ 17", "+ 18", "the code of task has changed"),
+        ("task", "helper(total) + 17", "helper(total) - 17", "the code of task has changed"),
+        ("task", "return x + 1", "return x + 2", "the code of global helper has changed"),
+        ("task", "RATE = 0.1", "RATE = 0.2", "global RATE has changed"),
+        ("task", '{"a": 1}', '{"a": 2}', "global NAMES has changed"),
+        ("closure", "make(5)", "make(6)", "factor (closed over by make.<locals>.closure) has changed"),
+        ("closure", "x * factor", "x + factor", "the code of make.<locals>.closure has changed"),
+        ("with_defaults", "first=10", "first=11", "default 0 of with_defaults has changed"),
+        ("with_defaults", "second=20", "second=21", "default second of with_defaults has changed"),
+        ("partial", "raw, 1, c=2", "raw, 3, c=2", "argument 0 of raw has changed"),
+        ("partial", "raw, 1, c=2", "raw, 1, c=4", "argument c of raw has changed"),
+        ("partial", "return a", "return b", "the code of raw has changed"),
+        ("nested", "y + 3", "y + 4", "the code of nested has changed"),
+        ("method", "Trainer(0.5)", "Trainer(0.6)", "the object of"),
+        ("uses_model", "return x\n        @property", "return -x\n        @property", "forward has changed"),
+        ("Model", "return x\n        @property", "return -x\n        @property", "forward has changed"),
+    ],
+)
+def test_what_has_changed_is_named(function: str, old: str, new: str, named: str) -> None:
+    found = changed(function, (old, new))
+    assert any(named in difference for difference in found), found
+
+
+def test_of_two_equal_values_the_one_that_changed_is_named() -> None:
+    found = changed("task", ("SHARED_1 = SHARED_2 = 1000", "SHARED_1 = 1000\n    SHARED_2 = 2000"))
+    assert found == ["global SHARED_2 has changed"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("depth = 3", "depth = 4"),
+        ("return 5", "return 6"),
+        ("return 7", "return 9"),
+        ("return 8", "return 9"),
+        ("def inherited(self):\n            return 1", "def inherited(self):\n            return 2"),
+    ],
+    ids=["attribute", "property", "classmethod", "staticmethod", "base class"],
+)
+def test_every_part_of_a_class_counts(old: str, new: str) -> None:
+    assert changed("uses_model", (old, new)) != []
+
+
+def test_a_function_behind_a_decorator_counts() -> None:
+    """functools.cache, jax.jit and tf.function make objects that are no functions; `__wrapped__` is the function."""
+    assert (
+        changed("uses_cached", ("def cached(x):\n        return x + 1", "def cached(x):\n        return x + 2")) != []
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Trainer(0.5)", "Trainer(0.6)"),
+        ("def __call__(self, x):\n            return x", "def __call__(self, x):\n            return -x"),
+    ],
+    ids=["its state", "its code"],
+)
+def test_an_object_that_is_called_counts(old: str, new: str) -> None:
+    assert changed("trainer", (old, new)) != []
+
+
+def test_what_is_used_now_and_what_is_not_any_more() -> None:
+    found = changed("task", ("return helper(total) + 17", "return abs(total) + RATE + 17"))
+    assert "the code of global helper is not used any more" in found
+
+
+def test_differences_of_nothing() -> None:
+    assert fingerprint.differences({}, {}) == []
+    assert fingerprint.differences({"a": "1"}, {"a": "1"}) == []
+    assert fingerprint.differences({"a": "1", "b": "1", "c": "1"}, {"a": "2", "b": "1", "d": "1"}) == [
+        "a has changed",
+        "c is not used any more",
+        "d is used now",
+    ]
+
+
+# -- modules of the user's --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, str]]:
+    """Parts of `task` in a module, which imports others; each call writes them anew and loads them again."""
+    import importlib
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def parts(**texts: str) -> dict[str, str]:
+        for name in texts:
+            (tmp_path / f"{name}.py").write_text(textwrap.dedent(texts[name]))
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        try:
+            return fingerprint.of_function(importlib.import_module("task_module").task)
+        finally:
+            for name in texts:
+                sys.modules.pop(name, None)
+
+    return parts
+
+
+def test_a_helper_in_another_module(modules: Callable[..., dict[str, str]]) -> None:
+    task = "from helper_module import step\ndef task(x): return step(x)\n"
+    before = modules(task_module=task, helper_module="def step(x): return x + 1\n")
+    now = modules(task_module=task, helper_module="def step(x): return x + 2\n")
+    assert fingerprint.differences(before, now) == ["the code of global step has changed"]
+
+
+def test_a_helper_that_is_reached_through_its_module(modules: Callable[..., dict[str, str]]) -> None:
+    """`import steps`, then `steps.step(x)`: the most usual way to write it."""
+    task = "import helper_module\ndef task(x): return helper_module.step(x)\n"
+    before = modules(task_module=task, helper_module="def step(x): return x + 1\n")
+    now = modules(task_module=task, helper_module="def step(x): return x + 2\n")
+    assert fingerprint.differences(before, now) != []
+
+
+def test_two_modules_with_the_same_names(modules: Callable[..., dict[str, str]]) -> None:
+    task = "from first_module import one\nfrom second_module import two\ndef task(x): return one(x) + two(x)\n"
+    first = "SCALE = {}\ndef helper(x): return x * {}\ndef one(x): return helper(x) * SCALE\n"
+    second = "SCALE = 3\ndef helper(x): return x * 4\ndef two(x): return helper(x) * SCALE\n"
+    before = modules(task_module=task, first_module=first.format(1, 2), second_module=second)
+    for scale, factor in ((9, 2), (1, 9)):
+        now = modules(task_module=task, first_module=first.format(scale, factor), second_module=second)
+        assert fingerprint.differences(before, now) != [], (scale, factor)
+
+
+def test_installed_libraries_are_not_followed() -> None:
+    names = load("import json, numpy as np\ndef task(x): return json.dumps(np.median(x))\n")
+    assert list(fingerprint.of_function(names["task"])) == ["the code of task"]
+    names = load("from json import dumps\ndef task(x): return dumps(x)\n")
+    assert set(fingerprint.of_function(names["task"])) == {"the code of task", "global dumps"}
+
+
+@pytest.mark.parametrize("place", ["-project/helper.py", "/src/app/helper.py"])
+def test_code_beside_the_interpreter_is_the_users(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """/usr/src/app with /usr/bin/python: below the prefix, and no library."""
+    module = type(sys)("beside_module")
+    module.__file__ = sys.base_prefix + place
+    exec("def helper(x): return x", module.__dict__)
+    monkeypatch.setitem(sys.modules, "beside_module", module)
+    assert list(fingerprint.of_function(module.helper)) == ["the code of helper"]
+
+
+def test_what_main_defines_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However Python was started: `python -m tool script.py` runs a script in the `__main__` of an installed tool."""
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", "/lib/site-packages/tool/__main__.py", raising=False)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec("def task(x): return x", names)
+    assert list(fingerprint.of_function(names["task"])) == ["the code of task"]
+
+
+# -- circles ----------------------------------------------------------------------------------------------------------
+
+
+def test_functions_that_call_each_other() -> None:
+    names = load(
+        """
+        def even(n): return n == 0 or odd(n - 1)
+        def odd(n): return n != 0 and even(n - 1)
+        """
+    )
+    assert set(fingerprint.of_function(names["even"])) == {"the code of even", "the code of global odd"}
+
+
+def test_a_function_in_a_table_that_it_reads() -> None:
+    """MODELS = {"small": small}, where `small` reads MODELS: the same from wherever it is asked."""
+    names = load(
+        """
+        def small(x): return MODELS["small"], WIDTH
+        WIDTH = 3
+        MODELS = {"small": small}
+        """
+    )
+
+    def deeper(levels: int) -> dict[str, str]:
+        return deeper(levels - 1) if levels else fingerprint.of_function(names["small"])
+
+    assert fingerprint.differences(deeper(0), deeper(50)) == []
+    assert fingerprint.differences(deeper(0), deeper(100)) == []

@@ -1,0 +1,145 @@
+"""What a test may leave behind, and what was there before: processes, threads, variables, files, descriptors.
+
+Every process that comes from this test session, at whatever distance, has `MARK` in the environment that it was
+started with; so also one that lost its parents is found.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+MARK = "TENFOLD_TEST_SESSION"
+
+
+class Before:
+    """How things are when a test begins; `faults` says what has been added since."""
+
+    def __init__(self) -> None:
+        self._processes = processes()
+        self._threads = set(threading.enumerate())
+        self._variables = variables()
+        self._files = files()
+        self._hosts = hosts_processes()
+        self._descriptors = len(descriptors())
+
+    def faults(self, *, with_descriptors: bool = True) -> list[str]:
+        gc.collect()
+        faults = [f"process {pid}: {text}" for pid, text in processes().items() if pid not in self._processes]
+        faults += [f"thread {thread.name}" for thread in threading.enumerate() if self._is_new(thread)]
+        faults += [f"os.environ: {name}" for name in _changed(self._variables, variables())]
+        faults += [f"file {path}" for path in sorted(files() - self._files)]
+        opened = descriptors()
+        # joblib keeps its workers and the pipes to them: then descriptors cannot be compared.
+        same_hosts = self._hosts == hosts_processes()
+        if with_descriptors and same_hosts and len(opened) > self._descriptors:
+            faults.append(f"{len(opened) - self._descriptors} more descriptors; there are {sorted(opened.values())}")
+        return faults
+
+    def clear(self) -> None:
+        """End what was left behind, so that the next test is judged by itself."""
+        for pid in processes().keys() - self._processes.keys():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        for path in files() - self._files:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def _is_new(self, thread: threading.Thread) -> bool:
+        return thread not in self._threads and thread.is_alive() and not _is_hosts_thread(thread)
+
+
+def processes() -> dict[int, str]:
+    """Processes that come from this session, other than itself, its nursery and what joblib keeps."""
+    mark = f"{MARK}={os.environ[MARK]}".encode()
+    kept = {os.getpid(), nursery(), *hosts_processes()}
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) in kept:
+            continue
+        try:
+            is_ours = mark in (entry / "environ").read_bytes().split(b"\0") or _is_our_zombie(entry)
+            if is_ours and not _is_nursery_of(entry, hosts_processes()):
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                found[int(entry.name)] = " ".join(word.decode(errors="replace") for word in words)[:200] or "a zombie"
+        except OSError:  # gone by now
+            continue
+    return found
+
+
+def _is_our_zombie(entry: Path) -> bool:
+    state, parent = _state(entry)
+    return state == "Z" and parent == os.getpid()
+
+
+def _is_nursery_of(entry: Path, hosts: frozenset[int]) -> bool:
+    """A process that joblib keeps has a nursery like any other, once a task in it has called `map`."""
+    _, parent = _state(entry)
+    return parent in hosts and b"tenfold.nursery.process" in (entry / "cmdline").read_bytes()
+
+
+def _state(entry: Path) -> tuple[str, int]:
+    state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
+    return state, int(parent)
+
+
+def nursery() -> int:
+    """Process id of this process's nursery; 0 where there is none."""
+    client = sys.modules.get("tenfold.nursery.client")
+    current = client._current if client is not None else None
+    return current._process.pid if current is not None and current._process is not None else 0
+
+
+def hosts_processes() -> frozenset[int]:
+    """Processes that joblib keeps for its next call."""
+    reusable = sys.modules.get("joblib.externals.loky.reusable_executor")
+    executor = getattr(reusable, "_executor", None)
+    if executor is None:
+        return frozenset()
+    names = ("joblib.externals.loky.backend.resource_tracker", "multiprocessing.resource_tracker")
+    trackers = {sys.modules[name]._resource_tracker._pid for name in names if name in sys.modules}
+    return frozenset({*trackers, *(executor._processes or {})} - {None})
+
+
+def _is_hosts_thread(thread: threading.Thread) -> bool:
+    return thread.name.startswith(("ExecutorManagerThread", "QueueFeederThread"))
+
+
+def variables() -> dict[str, str]:
+    # pytest's; set by `import joblib`; set by `import threadpoolctl` (engines/test_contract_caller.py asks about that)
+    others = ("PYTEST_CURRENT_TEST", "KMP_INIT_AT_FORK", "KMP_DUPLICATE_LIB_OK")
+    return {name: value for name, value in os.environ.items() if name not in others}
+
+
+def _changed(before: dict[str, str], now: dict[str, str]) -> list[str]:
+    names = sorted(before.keys() | now.keys())
+    return [f"{name}={now.get(name)!r}, was {before.get(name)!r}" for name in names if before.get(name) != now.get(name)]
+
+
+def files() -> set[str]:
+    folders = (Path(tempfile.gettempdir()), Path("/dev/shm"))
+    return {str(path) for folder in folders for path in folder.glob("tenfold*")}
+
+
+def descriptors() -> dict[int, str]:
+    """Open descriptors of this process and what they are, without those of its nursery."""
+    client = sys.modules.get("tenfold.nursery.client")
+    current = client._current if client is not None else None
+    kept: set[int] = set()
+    if current is not None:
+        kept = {current._wire.fileno(), current.life or -1, current.log.fileno() if current.log else -1}
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            target = os.readlink(f"/proc/self/fd/{name}")
+        except OSError:  # the one that listed this folder
+            continue
+        if int(name) not in kept:
+            found[int(name)] = target
+    return found
