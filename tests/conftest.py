@@ -19,8 +19,7 @@ _FOLDER = pytest.StashKey[str]()
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ[leftovers.MARK] = f"{os.getpid()}-{os.urandom(4).hex()}"
-    # Other sessions use /tmp at the same time; what is in here is ours. pytest's own folders stay where they were.
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+    # Other sessions use /tmp at the same time, and pytest clears away what they have in pytest-of-...: all is in here.
     config.stash[_FOLDER] = tempfile.mkdtemp(prefix="tests-of-tenfold-")
     os.environ["TMPDIR"] = tempfile.tempdir = config.stash[_FOLDER]
 

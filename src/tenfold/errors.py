@@ -70,7 +70,7 @@ class TaskError(TenfoldError, RuntimeError):
         self.attempts = attempts
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self.args, {"index": self.index, "failure": self.failure, "attempts": self.attempts}
+        return type(self), self.args, vars(self)
 
     @property
     def traceback(self) -> str:
@@ -106,8 +106,8 @@ class TasksFailed(TenfoldError, RuntimeError):
         self.results = results
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Results hold a database connection, which cannot travel; the message has every traceback.
-        return type(self), self.args
+        # Results hold a database connection, which cannot travel; the message has the first tracebacks.
+        return type(self), self.args, {**vars(self), "results": None}
 
     @property
     def failures(self) -> list[TaskError]:

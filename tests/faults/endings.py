@@ -6,7 +6,6 @@ Tasks that the journal has as finished must never be run again, whatever happene
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 from tenfold.errors import RunUnusable
@@ -70,10 +69,3 @@ def committed(run: Path) -> set[int]:
 def results(out: str) -> list[float]:
     found: list[float] = json.loads(out.splitlines()[-1])
     return found
-
-
-def session_processes() -> list[int]:
-    """Every process of this test session but its own and its nursery, found by the mark in their environment."""
-    import leftovers
-
-    return [pid for pid in leftovers.processes() if pid != os.getpid()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
 from pathlib import Path
 
 import endings
@@ -13,24 +14,28 @@ import pytest
 import scripts
 import waiting
 
+from tenfold import engines
+
+KILLS = 3
+
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", ["", "isolate=True", "engine='serial'", "engine='joblib'"])
-def test_killed_at_random_moments_it_always_continues(options: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", engines.names())
+def test_killed_at_random_moments_it_always_continues(engine: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    text = endings.script(tmp_path, run=run, options=options)
+    text = endings.script(tmp_path, run=run, options=f"engine={engine!r}")
     moments = random.Random(0)
-    for kills in range(30):
+    for kills in range(KILLS + 1):
         finished, before = endings.committed(run), endings.runs(tmp_path)
         (tmp_path / "began").unlink(missing_ok=True)
         with scripts.started(tmp_path, text) as script:
             waiting.until(lambda: (tmp_path / "began").exists() or script.process.poll() is not None)
             try:
-                ended = script.process.wait(moments.uniform(0.0, 0.3)) if kills < 4 else script.end().status
-            except scripts.subprocess.TimeoutExpired:
+                ended = script.process.wait(moments.uniform(0.0, 0.3)) if kills < KILLS else script.end().status
+            except subprocess.TimeoutExpired:
                 script.kill()
-                waiting.until(lambda: not endings.session_processes(), 5)
                 ended = None
+        waiting.until(lambda: not leftovers.processes(), 5, "the end of all processes")
         after = endings.runs(tmp_path)
         assert {x: after[x] for x in finished} == {x: before[x] for x in finished}, "a committed task ran again"
         if ended is not None:
@@ -58,14 +63,19 @@ _ENDLESS = """
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
 @pytest.mark.parametrize(
-    ("options", "start"),
-    [("", "fork"), ("isolate=True", "fork"), ("", "spawn"), ("engine='joblib'", "fork")],
-    ids=["fork", "isolated", "spawn", "joblib"],
+    ("options", "start", "number"),
+    [
+        ("", "fork", signal.SIGKILL),
+        ("", "fork", signal.SIGTERM),
+        ("isolate=True", "fork", signal.SIGHUP),
+        ("", "spawn", signal.SIGKILL),
+        ("engine='joblib'", "fork", signal.SIGKILL),
+    ],
+    ids=["fork", "SIGTERM", "isolated", "spawn", "joblib"],
 )
 def test_no_process_and_no_file_outlives_a_killed_caller(
-    number: signal.Signals, options: str, start: str, tmp_path: Path
+    options: str, start: str, number: signal.Signals, tmp_path: Path
 ) -> None:
     text = _ENDLESS.format(folder=str(tmp_path), options=options)
     with scripts.started(tmp_path, text, {"TENFOLD_START": start}) as script:

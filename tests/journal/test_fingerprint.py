@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import scripts
-from tenfold.journal import fingerprint
+from tenfold.journal import digest, fingerprint
 
 # -- equal in every interpreter ---------------------------------------------------------------------------------------
 
 SCRIPT = """
 import collections, dataclasses, enum, functools, json, math, pathlib, random, sys
 import numpy as np
-from tenfold.journal import fingerprint
+from tenfold.journal import digest, fingerprint
 
 @dataclasses.dataclass
 class Config:
@@ -116,7 +116,7 @@ def test_an_equal_value_has_the_same_digest(value: Any) -> None:
     again = copy.deepcopy(value)
     assert fingerprint.of_value(again) == fingerprint.of_value(value)
     assert fingerprint.of_value([value, value]) == fingerprint.of_value([value, again])
-    assert len(fingerprint.of_value(value)) == fingerprint.DIGEST
+    assert len(fingerprint.of_value(value)) == digest.SIZE
 
 
 @given(plain, plain)

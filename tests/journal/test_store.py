@@ -134,8 +134,8 @@ def test_failures(journal: Journal, kind: str) -> None:
 
 
 def test_attempts(journal: Journal) -> None:
-    journal.add_attempt(block(5, attempts=2), failure("timeout"))
-    journal.add_attempt(block(5, attempts=1), failure("raised"))
+    journal.add_attempt(block(5, attempts=2), failure("raised"))
+    journal.add_attempt(block(5, attempts=1), failure("timeout"))  # of a later session, which counts from 1 again
     journal.add_attempt(block(6, attempts=1), failure("died"))
     journal.commit()
     assert journal.attempts(5) == [failure("raised"), failure("timeout")]

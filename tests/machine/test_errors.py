@@ -60,14 +60,14 @@ def test_each_can_be_caught_as_its_built_in(name: str) -> None:
         raise EVERY[name]("what happened")
 
 
-@pytest.mark.parametrize("protocol", [2, pickle.HIGHEST_PROTOCOL])
 @pytest.mark.parametrize("name", EVERY)
-def test_each_survives_pickling(name: str, protocol: int) -> None:
+def test_each_survives_pickling(name: str) -> None:
     error = EVERY[name]("memory=2 GB: there is 1 GB")
-    again = pickle.loads(pickle.dumps(error, protocol))
-    assert type(again) is type(error)
-    assert str(again) == str(error)
-    assert again.args == error.args
+    for protocol in (2, pickle.HIGHEST_PROTOCOL):
+        again = pickle.loads(pickle.dumps(error, protocol))
+        assert type(again) is type(error)
+        assert str(again) == str(error)
+        assert again.args == error.args
 
 
 @pytest.mark.parametrize("name", [name for name, kind in EVERY.items() if issubclass(kind, errors.TaskError)])

@@ -9,7 +9,7 @@ from typing import Any
 
 from tenfold.engines import Batch
 from tenfold.errors import RunDiffers
-from tenfold.journal import fingerprint
+from tenfold.journal import digest, fingerprint
 from tenfold.journal.store import Journal
 from tenfold.work.outcome import shorten
 
@@ -99,7 +99,7 @@ def _digest(item: Any) -> bytes:
     try:
         return fingerprint.of_value(item)
     except Exception:  # it cannot be pickled, so it cannot be recognised either
-        return bytes(fingerprint.DIGEST)
+        return bytes(digest.SIZE)
 
 
 def _same_item(journal: Journal, index: int, item: Any) -> None:

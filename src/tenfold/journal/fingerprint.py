@@ -1,94 +1,35 @@
 """What identifies a call, part by part, so that a run that differs can be refused with what differs.
 
-The code of a function is its bytecode with its constants and names, so comments and line numbers do not count. The
-functions and plain values that it reaches (globals, closures, defaults) are parts of their own; installed libraries
-are not followed.
+The code of a function is its bytecode with its constants and names, so comments and line numbers do not count.
+Whatever of the user's it reaches is a part of its own: globals, closures, defaults, classes, helpers in modules;
+installed libraries are not followed.
 """
 
 from __future__ import annotations
 
-import copyreg
 import functools
 import hashlib
-import io
-import json
-import pickle
 import sys
 import sysconfig
 import types
-from collections import ChainMap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from tenfold.work.parcel import PROTOCOL, reducers
+from tenfold.journal import digest
 
-DIGEST = 8  # bytes
+_STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"]
 
 
 def of_value(value: object) -> bytes:
     """A digest that is equal for equal values, in every interpreter; raises what pickle raises."""
-    body, buffers = _dump(value)
-    if any(opcode in body for opcode in _SETS):  # or a byte that looks like one: then it is only slower
-        body, buffers = _dump(_in_order(value))
-    found = hashlib.blake2b(body, digest_size=DIGEST)
-    for buffer in buffers:
-        found.update(buffer)
-    return found.digest()
-
-
-_SETS = (b"\x8f", b"\x91")  # pickle's opcodes for a set and a frozenset, whose order differs between interpreters
-
-
-def _in_order(value: Any) -> Any:
-    """Plain containers with every set turned into a sorted list."""
-    if isinstance(value, set | frozenset):
-        return sorted(of_value(member) for member in value)
-    if type(value) in (list, tuple):
-        return [_in_order(member) for member in value]
-    if type(value) is dict:
-        return [(_in_order(key), _in_order(member)) for key, member in value.items()]
-    return value
-
-
-class _Pickler(pickle.Pickler):
-    """Pickles what identifies a value: functions by their code, classes and modules by their name.
-
-    cloudpickle would put a script's classes in by value, with numbers that are new in every interpreter.
-    """
-
-    def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, types.FunctionType) and not _is_installed(value):
-            return str, (json.dumps(of_function(value)),)
-        if isinstance(value, type) and value.__module__ != "builtins":
-            return str, (f"{value.__module__}.{value.__qualname__}",)
-        if isinstance(value, types.ModuleType):
-            return str, (value.__name__,)
-        return NotImplemented
-
-
-def _dump(value: object) -> tuple[bytes, list[memoryview]]:
-    """Without a memo first, so that it does not matter whether equal parts are the same object; cycles need one."""
-    try:
-        return _dump_with(value, memo=False)
-    except (RecursionError, ValueError):
-        return _dump_with(value, memo=True)
-
-
-def _dump_with(value: object, *, memo: bool) -> tuple[bytes, list[memoryview]]:
-    file, buffers = io.BytesIO(), list[memoryview]()
-    pickler = _Pickler(file, PROTOCOL, buffer_callback=lambda buffer: buffers.append(buffer.raw()))
-    table: ChainMap[Any, Any] = ChainMap(reducers(), copyreg.dispatch_table)
-    pickler.dispatch_table = table
-    pickler.fast = not memo
-    pickler.dump(value)
-    return file.getvalue(), buffers
+    return digest.of_value(value, _of_nested)
 
 
 def of_function(function: Callable[..., Any]) -> dict[str, str]:
     """Part -> digest: the function itself, and everything of the user's that it reaches."""
-    parts: dict[str, str] = {}
-    _visit(function, name_of(function), parts, set())
-    return parts
+    visitor = _Visitor()
+    visitor.visit(function, name_of(function))
+    return visitor.parts
 
 
 def differences(before: dict[str, str], now: dict[str, str]) -> list[str]:
@@ -99,52 +40,125 @@ def differences(before: dict[str, str], now: dict[str, str]) -> list[str]:
     return changed + gone + new
 
 
-def _visit(value: Any, name: str, parts: dict[str, str], seen: set[int]) -> None:
-    if id(value) in seen:
-        return
-    seen.add(id(value))
-    if isinstance(value, functools.partial):
-        _visit(value.func, name_of(value.func), parts, seen)
-        for key, given in [*enumerate(value.args), *value.keywords.items()]:
-            _visit(given, f"argument {key} of {name_of(value.func)}", parts, seen)
-    elif isinstance(value, types.MethodType):
-        _visit(value.__func__, name_of(value.__func__), parts, seen)
-        _visit(value.__self__, f"the object of {name}", parts, seen)
-    elif isinstance(value, types.FunctionType) and not _is_installed(value):
-        _visit_function(value, name, parts, seen)
-    elif isinstance(value, type) and not _is_installed(value):
-        for key, member in vars(value).items():
-            if isinstance(member, types.FunctionType):
-                _visit(member, f"{name}.{key}", parts, seen)
-    elif isinstance(value, types.ModuleType):
-        return
-    else:
-        parts[name] = _digest_value(value)
+def name_of(function: Any) -> str:
+    """What a person calls the function."""
+    if isinstance(function, functools.partial):
+        return name_of(function.func)
+    named = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
+    return str(named or type(function).__name__)
 
 
-def _visit_function(function: types.FunctionType, name: str, parts: dict[str, str], seen: set[int]) -> None:
-    parts[f"the code of {name}"] = _digest_code(function.__code__)
-    for cell_name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+_under_way: set[int] = set()  # functions whose parts are being found: one that reaches itself is named, not followed
+
+
+def _of_nested(function: types.FunctionType) -> str:
+    """What identifies a function that is part of a value."""
+    if id(function) in _under_way or is_installed(function):
+        return f"{function.__module__}.{function.__qualname__}"
+    return repr(sorted(of_function(function).items()))
+
+
+class _Visitor:
+    """Collects the parts of one function."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, str] = {}
+        self._seen: set[int] = set()
+
+    def visit(self, value: Any, name: str) -> None:
+        wrapped = getattr(value, "__wrapped__", None)
+        if isinstance(value, functools.partial):
+            self.visit(value.func, name_of(value.func))
+            for key, given in [*enumerate(value.args), *value.keywords.items()]:
+                self.visit(given, f"argument {key} of {name_of(value.func)}")
+        elif isinstance(value, types.MethodType):
+            self.visit(value.__func__, name_of(value.__func__))
+            self._visit_object(value.__self__, f"the object of {name}")
+        elif isinstance(value, types.FunctionType) and not is_installed(value):
+            self._once(value, lambda: self._visit_function(value, name))
+        elif isinstance(value, type) and not is_installed(value):
+            self._once(value, lambda: self._visit_class(value, name))
+        elif wrapped is not None and callable(wrapped):  # functools.cache, jax.jit, tf.function
+            self.visit(wrapped, name)
+        elif callable(value) and not isinstance(value, type | types.FunctionType) and not is_installed(type(value)):
+            self._visit_object(value, name)
+        elif not isinstance(value, types.ModuleType):
+            self._put(name, _digest(value))
+
+    def _once(self, value: Any, visit: Callable[[], None]) -> None:
+        if id(value) in self._seen:
+            return
+        self._seen.add(id(value))
+        outermost = id(value) not in _under_way
+        _under_way.add(id(value))
         try:
-            content = cell.cell_contents
-        except ValueError:  # a name that is bound later
-            continue
-        _visit(content, f"{cell_name} (closed over by {name})", parts, seen)
-    defaults = [*enumerate(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).items()]
-    for key, default in defaults:
-        _visit(default, f"default {key} of {name}", parts, seen)
-    for global_name in sorted(_names(function.__code__)):
-        if global_name in function.__globals__:
-            _visit(function.__globals__[global_name], f"global {global_name}", parts, seen)
+            visit()
+        finally:
+            if outermost:
+                _under_way.discard(id(value))
+
+    def _put(self, name: str, found: str) -> None:
+        """Two modules may use one name for two things: the second is another part."""
+        if self.parts.setdefault(name, found) != found:
+            self._put(f"{name} (another)", found)
+
+    def _visit_function(self, function: types.FunctionType, name: str) -> None:
+        self._put(f"the code of {name}", _digest_code(function.__code__))
+        for cell_name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            try:
+                content = cell.cell_contents
+            except ValueError:  # a name that is bound later
+                continue
+            self.visit(content, f"{cell_name} (closed over by {name})")
+        for key, default in [*enumerate(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).items()]:
+            self.visit(default, f"default {key} of {name}")
+        names = sorted(_names(function.__code__))
+        for global_name in names:
+            if global_name in function.__globals__:
+                self._visit_global(function.__globals__[global_name], global_name, names)
+
+    def _visit_global(self, value: Any, name: str, names: list[str]) -> None:
+        """A global; of a module of the user's, what the function may mean by `module.name`."""
+        if not isinstance(value, types.ModuleType):
+            self.visit(value, f"global {name}")
+        elif not _is_library(value.__name__):
+            for attribute in names:
+                if attribute in vars(value):
+                    self.visit(vars(value)[attribute], f"global {name}.{attribute}")
+
+    def _visit_class(self, kind: type, name: str) -> None:
+        for base in kind.__bases__:
+            if not is_installed(base):
+                self.visit(base, name_of(base))
+        for key, member in vars(kind).items():
+            for function in _functions(member):
+                self.visit(function, f"{name}.{key}")
+            if not key.startswith("__") and not list(_functions(member)):
+                self._put(f"{name}.{key}", _digest(member))
+
+    def _visit_object(self, value: Any, name: str) -> None:
+        """An object of the user's, whose methods may be called: its class, and its state."""
+        self.visit(type(value), name_of(type(value)))
+        self._put(name, _digest(getattr(value, "__dict__", value)))
+
+
+def _functions(member: Any) -> Iterator[Any]:
+    """The functions that a member of a class is made of."""
+    if isinstance(member, types.FunctionType):
+        yield member
+    elif isinstance(member, classmethod | staticmethod):
+        yield member.__func__
+    elif isinstance(member, property):
+        yield from (function for function in (member.fget, member.fset, member.fdel) if function is not None)
 
 
 def _names(code: types.CodeType) -> set[str]:
     nested = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return set(code.co_names).union(*map(_names, nested)) if nested else set(code.co_names)
+    return set(code.co_names).union(*map(_names, nested))
 
 
 def _digest_code(code: types.CodeType) -> str:
-    found = hashlib.blake2b(digest_size=DIGEST)
+    found = hashlib.blake2b(digest_size=digest.SIZE)
     found.update(code.co_code)
     found.update(repr((code.co_names, code.co_varnames, code.co_freevars)).encode())
     for constant in code.co_consts:
@@ -158,7 +172,7 @@ def _stable(constant: object) -> str:
     return repr(sorted(map(repr, constant))) if isinstance(constant, frozenset) else repr(constant)
 
 
-def _digest_value(value: object) -> str:
+def _digest(value: object) -> str:
     if callable(value):
         return f"{getattr(value, '__module__', '')}.{name_of(value)}"
     try:
@@ -167,22 +181,15 @@ def _digest_value(value: object) -> str:
         return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
-def name_of(function: Any) -> str:
-    """What a person calls the function."""
-    if isinstance(function, functools.partial):
-        return name_of(function.func)
-    return str(
-        getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or type(function).__name__
-    )
+def is_installed(value: Any) -> bool:
+    """Whether a function or class comes from an installed library rather than from the user."""
+    return _is_library(getattr(value, "__module__", None) or "")
 
 
-def _is_installed(value: Any) -> bool:
-    """Whether it comes from an installed library rather than from the user."""
-    name = getattr(value, "__module__", None) or ""
-    file = getattr(sys.modules.get(name), "__file__", None)
+def _is_library(module: str) -> bool:
+    if module == "__main__":
+        return False
+    file = getattr(sys.modules.get(module), "__file__", None)
     if file is None:
-        return name not in ("__main__", "") and name in sys.builtin_module_names
+        return module in sys.builtin_module_names or module == "builtins"
     return "site-packages" in file or "dist-packages" in file or file.startswith(_STANDARD_LIBRARY)
-
-
-_STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"]

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from tenfold.errors import RunUnusable
+from tenfold.journal import digest
 from tenfold.journal.folder import Folder
 from tenfold.work import parcel
 from tenfold.work.outcome import Failure, Outcome, Report, Unopened
@@ -104,13 +105,16 @@ class Journal:
             os.chmod(self.folder.journal, 0o600)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")  # an outcome survives a power cut, not only a kill
+        tables = self._read("SELECT name FROM sqlite_master WHERE name = 'meta'")
+        found = int(self.meta("format") or 0) if tables else 0
+        if found > FORMAT:
+            raise RunUnusable(f"{self._place} was written by a newer tenfold (format {found}); this one reads {FORMAT}")
+        if read_only and not tables:
+            raise RunUnusable(f"{self._place} cannot be used: its journal is empty")
         if not read_only:
             self._db.executescript(_TABLES)
             self._db.execute("INSERT OR IGNORE INTO meta VALUES ('format', ?)", (str(FORMAT),))
             self._db.commit()
-        found = int(self.meta("format") or 0)
-        if found > FORMAT:
-            raise RunUnusable(f"{self._place} was written by a newer tenfold (format {found}); this one reads {FORMAT}")
 
     @property
     def _place(self) -> str:
@@ -205,8 +209,6 @@ class Journal:
             self._dirty = True
 
     def _keep_items(self, items: Sequence[Any]) -> bytes | None:
-        if len(items) == 1 and getattr(items[0], "nbytes", 0) > ITEMS_KEPT:
-            return None
         try:
             packed = parcel.pack(list(items))
         except Exception:
@@ -246,14 +248,12 @@ class Journal:
 
     def digest(self, index: int) -> bytes:
         """The digest of a finished task's item; empty where none was kept."""
-        from tenfold.journal.fingerprint import DIGEST
-
         rows = self._read("SELECT first, digests FROM outcomes WHERE first <= ? ORDER BY first DESC LIMIT 1", index)
         if not rows or not rows[0][1]:
             return b""
         first, digests = rows[0]
-        place = (index - first) * DIGEST
-        return bytes(digests[place : place + DIGEST])
+        place = (index - first) * digest.SIZE
+        return bytes(digests[place : place + digest.SIZE])
 
     def item(self, index: int) -> Any:
         """The item of a finished task, where it was small enough to keep; else LookupError."""
@@ -366,7 +366,10 @@ def _write_whole(path: Path, memory: parcel.Buffer) -> None:
 def _opened(open_all: Callable[[], Sequence[Any]], count: int) -> Sequence[Any]:
     """Unpickling runs the user's code, and may miss the user's classes: that must not hide what is around it."""
     try:
-        return open_all()
+        found = open_all()
+        if len(found) != count:
+            raise ValueError(f"{len(found)} of {count}")
+        return found
     except RunUnusable:
         raise
     except Exception as error:

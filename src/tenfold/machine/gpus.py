@@ -36,7 +36,7 @@ def find() -> tuple[Gpu, ...]:
 
 
 def _pretend(text: str) -> list[Gpu]:
-    if not text.isdigit():
+    if not (text.isascii() and text.isdigit()):
         raise BadCall(f"{PRETEND_VARIABLE}={text!r}: expected the number of GPUs to pretend, such as 4")
     return [Gpu(str(n), "pretended", PRETENDED_MEMORY) for n in range(int(text))]
 
@@ -75,4 +75,4 @@ def _visible(found: list[Gpu]) -> tuple[Gpu, ...]:
             kept.append(by_address[word])
         else:
             break  # CUDA ignores everything after the first invalid entry; "-1" hides all
-    return tuple(kept)
+    return tuple(dict.fromkeys(kept))

@@ -59,7 +59,7 @@ def choose(
     _refuse(needs, abilities, workers, isolate, timeout)
     seats = cut(machine, needs, workers if abilities.parallel else 1, first_core)
     alone, why = _isolation(needs, abilities, isolate)
-    return Plan(seats, alone, (*_explain(machine, needs, seats, workers), *why))
+    return Plan(seats, alone, (*_explain(machine, needs, seats, workers, abilities), *why))
 
 
 def _isolation(needs: Needs, abilities: Abilities, isolate: bool | None) -> tuple[bool, list[str]]:
@@ -77,9 +77,9 @@ def _refuse(
     faults = []
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
         faults.append(f"workers={workers!r}: expected a whole number above 0, or None for as many as fit")
-    if isolate not in (None, True, False):
+    if isolate is not None and not isinstance(isolate, bool):
         faults.append(f"isolate={isolate!r}: expected True, False or None")
-    if timeout is not None and (not isinstance(timeout, int | float) or not timeout > 0):
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0):
         faults.append(f"timeout={timeout!r}: expected seconds above 0, or None")
     lacking = [
         (isolate is True and not abilities.isolates, "isolate=True"),
@@ -92,11 +92,14 @@ def _refuse(
         raise BadCall("; ".join(faults))
 
 
-def _explain(machine: Machine, needs: Needs, seats: tuple[Seat, ...], workers: int | None) -> list[str]:
+def _explain(
+    machine: Machine, needs: Needs, seats: tuple[Seat, ...], workers: int | None, abilities: Abilities
+) -> list[str]:
     words = []
-    if len(seats) * needs.cpus > machine.cpus:
+    by_cpus = len(cut(machine, Needs(needs.cpus)))
+    if workers is not None and len(seats) > by_cpus:
         words.append(f"{len(seats)} workers share {machine.cpus:g} cores, as asked")
-    elif workers is None and len(seats) < int(machine.cpus / needs.cpus):
+    elif workers is None and abilities.parallel and len(seats) < by_cpus:
         words.append("fewer tasks than cores, because GPUs or memory allow no more")
     if machine.gpus and not needs.gpus:
         words.append("GPUs are hidden from the tasks, because none was asked for: gpus=1 gives each task one")

@@ -52,8 +52,9 @@ def size(value: int | str, name: str) -> int:
         return value
     if isinstance(value, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?)b?\s*", value.lower())
-        if match and match[2] in _UNITS and float(match[1]) > 0:
-            return int(float(match[1]) * _UNITS[match[2]])
+        count = float(match[1]) * _UNITS[match[2]] if match and match[2] in _UNITS else 0.0
+        if 1 <= count < math.inf:
+            return int(count)
     raise BadCall(f'{name}={value!r}: expected a number of bytes above 0, or text such as "2GB" or "512MiB"')
 
 

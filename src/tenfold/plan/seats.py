@@ -71,7 +71,7 @@ def cut(machine: Machine, needs: Needs, workers: int | None = None, first_core: 
     workers are not all pinned to core 0.
     """
     by_cpus = _times(machine.cpus, needs.cpus)
-    by_memory = _times(machine.memory, needs.memory) if needs.memory else None
+    by_memory = machine.memory // needs.memory if needs.memory else None
     devices = _devices(machine.gpus, needs.gpus) if needs.gpus else None
     _refuse(machine, needs, by_cpus, by_memory, devices)
     hard = [limit for limit in (by_memory, len(devices) if devices is not None else None) if limit is not None]
@@ -112,7 +112,7 @@ def _cores(machine: Machine, needs: Needs, seat: int, first: int) -> tuple[int, 
     width = max(1, int(needs.cpus))
     if width >= len(available):
         return available
-    start = first + (seat * width if needs.cpus >= 1 else int(seat * needs.cpus))
+    start = first + seat * width
     return tuple(available[(start + n) % len(available)] for n in range(width))
 
 

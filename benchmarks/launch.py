@@ -1,0 +1,107 @@
+"""Starts the scripts that a benchmark compares, each in a fresh interpreter, and times or weighs them.
+
+Every script sees the same environment: no variable that would change a library or its threads, no nursery that the
+person at this machine keeps warm, and a TensorFlow that says nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import psutil
+
+SCRIPTS = Path(__file__).parent / "scripts"
+SAMPLE_EVERY = 0.1  # seconds between two looks at the memory
+SETTLE = 0.2  # seconds after a script, so that what it left behind (a resource tracker, workers) is gone
+LIMIT = 300.0  # seconds after which a script is given up
+
+# An installed package has its bytecode. Without it, tenfold alone would be compiled anew in each process (0.07 s).
+_NO_BYTECODE = ("PYTHONDONTWRITEBYTECODE",)
+_CHANGES_RESULTS = ("TENFOLD_", "OMP_", "MKL_", "OPENBLAS_", "TF_", "KERAS_", "LOKY_", "JOBLIB_", *_NO_BYTECODE)
+
+
+class ScriptFailed(RuntimeError):
+    """A script of the benchmark ended with an error."""
+
+
+@contextlib.contextmanager
+def environment() -> Iterator[dict[str, str]]:
+    """What a script sees; XDG_RUNTIME_DIR, where a warm nursery would wait, is an empty folder of its own."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(_CHANGES_RESULTS)}
+        yield kept | {"TF_CPP_MIN_LOG_LEVEL": "3", "XDG_RUNTIME_DIR": folder}
+
+
+def command(script: str, *arguments: object) -> list[str]:
+    """How `scripts/<script>.py` is started."""
+    return [sys.executable, str(SCRIPTS / f"{script}.py"), *map(str, arguments)]
+
+
+def run(words: Sequence[str], variables: dict[str, str]) -> tuple[float, str]:
+    """Seconds from the start of the interpreter to its exit, and what it printed."""
+    with _started(words, variables) as (process, output, began):
+        process.wait(LIMIT)
+        seconds = time.perf_counter() - began
+    time.sleep(SETTLE)
+    return seconds, output[0]
+
+
+def weigh(words: Sequence[str], variables: dict[str, str], also: Iterable[int] = ()) -> tuple[int, str]:
+    """The most memory (sum of PSS) of a script, its descendants and those of the processes `also`; what it printed."""
+    peak = 0
+    with _started(words, variables) as (process, output, began):
+        while process.poll() is None:
+            peak = max(peak, tree_memory([process.pid, *also]))
+            if time.perf_counter() - began > LIMIT:
+                raise subprocess.TimeoutExpired(list(words), LIMIT)
+            time.sleep(SAMPLE_EVERY)
+    time.sleep(SETTLE)
+    return peak, output[0]
+
+
+def tree_memory(roots: Iterable[int]) -> int:
+    """Bytes that these processes and their descendants hold; a page that several share counts once (PSS)."""
+    family: dict[int, psutil.Process] = {}
+    for root in roots:
+        with contextlib.suppress(psutil.Error):
+            parent = psutil.Process(root)
+            family |= {process.pid: process for process in (parent, *parent.children(recursive=True))}
+    return sum(map(_pss, family.values()))
+
+
+def _pss(process: psutil.Process) -> int:
+    with contextlib.suppress(psutil.Error, OSError):
+        return int(process.memory_full_info().pss)
+    return 0
+
+
+@contextlib.contextmanager
+def _started(
+    words: Sequence[str], variables: dict[str, str]
+) -> Iterator[tuple[subprocess.Popen[bytes], list[str], float]]:
+    """The running script, where its output will be when the block has ended, and when it was started.
+
+    Output goes to files: the end of a pipe would come only when the last of the script's children is gone.
+    """
+    output: list[str] = []
+    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        began = time.perf_counter()
+        process = subprocess.Popen(words, env=variables, stdout=stdout, stderr=stderr, stdin=subprocess.DEVNULL)
+        try:
+            yield process, output, began
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        for file in (stdout, stderr):
+            file.seek(0)
+            output.append(file.read().decode(errors="replace"))
+        if process.returncode != 0:
+            raise ScriptFailed(f"{' '.join(words)} ended with {process.returncode}:\n{output[1]}")

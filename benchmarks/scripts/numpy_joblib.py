@@ -1,0 +1,42 @@
+"""The CuPy iterations of the question with joblib (on NumPy). Arguments: ITERATIONS ROWS EPOCHS."""
+
+# ruff: noqa: N806  # the question's names
+
+import sys
+
+import numpy as np
+from joblib import Parallel, delayed
+
+
+def train_iteration_numpy(i: int, data_size: int, learning_rate: float, num_epochs: int) -> tuple[float, int]:
+    xp = np
+    xp.random.seed(i)  # not in the question: it makes the losses comparable
+    X_train = xp.random.rand(data_size, 10)
+    y_train = xp.random.rand(data_size, 1)
+
+    w = xp.zeros((10, 1))
+    b = xp.zeros(1)
+
+    for _ in range(num_epochs):
+        y_pred = xp.dot(X_train, w) + b
+        error = y_pred - y_train
+        grad_w = xp.dot(X_train.T, error)
+        grad_b = xp.sum(error)
+        w -= learning_rate * grad_w / data_size  # the question does not divide, and diverges
+        b -= learning_rate * grad_b / data_size
+
+    final_loss = xp.mean(xp.square(error))
+    return final_loss, i
+
+
+if __name__ == "__main__":
+    num_iterations, data_size_per_iter, epochs_per_iter = map(int, sys.argv[1:4])
+    learning_rate_per_iter = 0.001
+
+    results = Parallel(n_jobs=2)(
+        delayed(train_iteration_numpy)(i, data_size_per_iter, learning_rate_per_iter, epochs_per_iter)
+        for i in range(num_iterations)
+    )
+
+    for final_loss, iteration_number in results:
+        print(f"Iteration {iteration_number} final loss: {final_loss:.4f}")
