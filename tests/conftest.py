@@ -7,8 +7,9 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 
-import leftovers
 import pytest
+
+import leftovers
 import waiting
 
 GRACE = 3.0  # seconds in which processes that were told to go may go

@@ -119,7 +119,9 @@ def variables() -> dict[str, str]:
 
 def _changed(before: dict[str, str], now: dict[str, str]) -> list[str]:
     names = sorted(before.keys() | now.keys())
-    return [f"{name}={now.get(name)!r}, was {before.get(name)!r}" for name in names if before.get(name) != now.get(name)]
+    return [
+        f"{name}={now.get(name)!r}, was {before.get(name)!r}" for name in names if before.get(name) != now.get(name)
+    ]
 
 
 def files() -> set[str]:

@@ -32,7 +32,9 @@ class Ended:
 class Script:
     """A running script, in a process group of its own."""
 
-    def __init__(self, folder: Path, text: str, variables: Mapping[str, str] | None = None, name: str = "script") -> None:
+    def __init__(
+        self, folder: Path, text: str, variables: Mapping[str, str] | None = None, name: str = "script"
+    ) -> None:
         self._path = folder / f"{name}.py"
         self._path.write_text(textwrap.dedent(text))
         self._out, self._err = folder / f"{name}.out", folder / f"{name}.err"

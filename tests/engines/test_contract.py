@@ -11,8 +11,8 @@ from typing import Any
 import kinds
 import numpy
 import pytest
-import scripts
 
+import scripts
 import tenfold
 from tenfold import errors
 from tenfold.plan.choose import Abilities

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy
 import pytest
-import scripts
 
+import scripts
 import tenfold
 
 # Pages of shared memory count as private (USS) while only one process has them mapped, so both workers touch the whole

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import scripts
 
+import scripts
 import tenfold
 from tenfold import errors
 

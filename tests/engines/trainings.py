@@ -32,9 +32,7 @@ def in_torch(item: int) -> list[Any]:
 
     x = torch.randn(96, 8)
     y = x.sum(1, keepdim=True) + item
-    model = torch.nn.Sequential(
-        torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(16, 1)
-    )
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(16, 1))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in range(5):
         for rows in torch.randperm(96).split(32):

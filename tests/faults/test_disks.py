@@ -12,8 +12,8 @@ import disks
 import endings
 import numpy
 import pytest
-import scripts
 
+import scripts
 import tenfold
 from tenfold import errors
 

@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 
 import endings
-import leftovers
 import pytest
+
+import leftovers
 import scripts
 import waiting
-
 from tenfold import engines
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import waiting
 
 import tenfold
+import waiting
 from tenfold import errors
 from tenfold.nursery import client
 

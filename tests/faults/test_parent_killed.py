@@ -9,11 +9,11 @@ import subprocess
 from pathlib import Path
 
 import endings
-import leftovers
 import pytest
+
+import leftovers
 import scripts
 import waiting
-
 from tenfold import engines
 
 KILLS = 3

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import scripts
 
+import scripts
 import tenfold
 from tenfold import errors
 
@@ -72,7 +72,8 @@ def test_an_array_that_is_closed_over_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"workers": 1}, {"engine": "serial"}, {"retries": 3}, {"timeout": 50}, {"on_error": "collect"}, {"cpus": 2}]
+    "options",
+    [{"workers": 1}, {"engine": "serial"}, {"retries": 3}, {"timeout": 50}, {"on_error": "collect"}, {"cpus": 2}],
 )
 def test_how_it_is_run_does_not_count(options: dict[str, Any], tmp_path: Path) -> None:
     tenfold.map(_scaled(2.0), range(4), run=tmp_path / "run")

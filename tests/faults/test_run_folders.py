@@ -11,16 +11,26 @@ from typing import Any
 
 import endings
 import pytest
-import scripts
-import waiting
 
+import scripts
 import tenfold
+import waiting
 from tenfold import errors
 
 
 @pytest.mark.parametrize(
     "name",
-    ["with spaces", "it's \"quoted\"", "new\nline", "ünïcödé 模型 🚀", "50%?#&=;", "-rf", "$HOME `id`", "back\\slash", "file:x"],
+    [
+        "with spaces",
+        'it\'s "quoted"',
+        "new\nline",
+        "ünïcödé 模型 🚀",
+        "50%?#&=;",
+        "-rf",
+        "$HOME `id`",
+        "back\\slash",
+        "file:x",
+    ],
 )
 def test_names_with_anything_in_them(name: str, tmp_path: Path) -> None:
     def keep(x: int) -> Any:

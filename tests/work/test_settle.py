@@ -16,6 +16,7 @@ from tenfold.plan.seats import GpuShare, Seat
 from tenfold.work import settle
 
 QUIET = {"TENFOLD_NOTICE": "0"}
+CORE = max(os.sched_getaffinity(0))
 
 # -- variables --------------------------------------------------------------------------------------------------------
 
@@ -81,37 +82,60 @@ def told(tmp_path: Path, text: str, variables: dict[str, str] | None = None) -> 
     return found
 
 
-def test_a_worker_takes_its_seat(tmp_path: Path) -> None:
-    core = max(os.sched_getaffinity(0))
-    found = told(
-        tmp_path,
+@pytest.fixture(scope="module")
+def states(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A process with PyTorch, before, within and after a seat that it borrows, lends, and at last takes for good."""
+    return told(
+        tmp_path_factory.mktemp("states"),
         f"""
-        import json, os
+        import contextlib, json, os
         import numpy, torch, threadpoolctl
         from tenfold.plan.seats import Seat
-        from tenfold.work.settle import settle
+        from tenfold.work.settle import borrowed, lent, settle
 
         torch.set_num_threads(2)
+        threadpoolctl.threadpool_limits(limits=2)
+
+        def state():
+            pools = sorted((pool["filepath"], pool["num_threads"]) for pool in threadpoolctl.threadpool_info())
+            cores = sorted(os.sched_getaffinity(0))
+            return {{"environment": dict(os.environ), "cores": cores, "torch": torch.get_num_threads(), "pools": pools}}
+
+        seat = Seat(0, 1, ({CORE},))
+        states = {{"before": state()}}
+        with borrowed(seat):
+            states["borrowed"] = state()
+        states["after borrowing"] = state()
+        with contextlib.suppress(ZeroDivisionError), borrowed(seat):
+            1 / 0
+        states["after an error"] = state()
+        with lent(seat):
+            states["lent"] = state()
+            del os.environ["OMP_NUM_THREADS"]
+        states["after lending"] = state()
+
         environment = {{"PATH": os.environ["PATH"], "CALLER": "yes"}}
         os.environ["NURSERY_ONLY"] = "1"
-        settle(Seat(0, 1, ({core},)), environment)
-        pools = {{pool["user_api"]: pool["num_threads"] for pool in threadpoolctl.threadpool_info()}}
-        print(json.dumps({{
-            "environment": dict(os.environ), "cores": sorted(os.sched_getaffinity(0)), "pools": pools,
-            "torch": torch.get_num_threads(), "given": environment,
-        }}))
+        settle(seat, environment)
+        states["settled"] = state()
+        states["given"] = environment
+        print(json.dumps(states))
         """,
+        {"OMP_NUM_THREADS": "2"},
     )
-    environment = found["environment"]
-    assert environment["CALLER"] == "yes"
-    assert "NURSERY_ONLY" not in environment  # the caller's environment, not the nursery's
-    assert environment["OMP_NUM_THREADS"] == "1"
-    assert environment["CUDA_VISIBLE_DEVICES"] == "-1"
-    assert found["given"].keys() == {"PATH", "CALLER"}
-    assert found["cores"] == [core]
+
+
+def test_a_worker_takes_its_seat(states: dict[str, Any]) -> None:
+    found = states["settled"]
+    assert found["environment"]["CALLER"] == "yes"
+    assert "NURSERY_ONLY" not in found["environment"]  # the caller's environment, not the nursery's
+    assert found["environment"]["OMP_NUM_THREADS"] == "1"
+    assert found["environment"]["CUDA_VISIBLE_DEVICES"] == "-1"
+    assert states["given"].keys() == {"PATH", "CALLER"}
+    assert found["cores"] == [CORE]
     assert found["torch"] == 1
     assert found["pools"]
-    assert set(found["pools"].values()) == {1}
+    assert {number for _, number in found["pools"]} == {1}
 
 
 def test_without_cores_nothing_is_pinned_and_a_lost_core_is_no_trouble(tmp_path: Path) -> None:
@@ -152,51 +176,22 @@ def test_threads_that_were_loaded_right_are_left_alone(tmp_path: Path) -> None:
 # -- borrowed and lent: for a while -----------------------------------------------------------------------------------
 
 
-def test_what_is_borrowed_or_lent_is_given_back(tmp_path: Path) -> None:
-    core = max(os.sched_getaffinity(0))
-    found = told(
-        tmp_path,
-        f"""
-        import contextlib, json, os
-        import numpy, torch, threadpoolctl
-        from tenfold.plan.seats import Seat
-        from tenfold.work.settle import borrowed, lent
+def test_what_is_borrowed_is_given_back(states: dict[str, Any]) -> None:
+    before, borrowed = states["before"], states["borrowed"]
+    assert borrowed["environment"] == before["environment"]  # threads only: the process is the caller's
+    assert borrowed["cores"] == before["cores"]
+    assert borrowed["torch"] == 1
+    assert {number for _, number in borrowed["pools"]} == {1}
+    assert states["after borrowing"] == states["after an error"] == before
 
-        torch.set_num_threads(2)
-        threadpoolctl.threadpool_limits(limits=2)
 
-        def state():
-            pools = sorted((pool["filepath"], pool["num_threads"]) for pool in threadpoolctl.threadpool_info())
-            return [dict(os.environ), sorted(os.sched_getaffinity(0)), torch.get_num_threads(), pools]
-
-        seat = Seat(0, 1, ({core},))
-        states = [state()]
-        with borrowed(seat):
-            states.append(state())
-        states.append(state())
-        with contextlib.suppress(ZeroDivisionError), borrowed(seat):
-            1 / 0
-        states.append(state())
-        with lent(seat):
-            states.append(state())
-            os.environ["LEFT_BY_A_TASK"] = "1"
-            del os.environ["OMP_NUM_THREADS"]
-        del os.environ["LEFT_BY_A_TASK"]
-        states.append(state())
-        print(json.dumps(states))
-        """,
-        {"OMP_NUM_THREADS": "2"},
-    )
-    before, borrowed, after, after_error, lent, after_lending = found
-    assert borrowed[:2] == before[:2]  # threads only: the process is the caller's
-    assert borrowed[2] == 1
-    assert {number for _, number in borrowed[3]} == {1}
-    assert after == after_error == before
-    assert lent[0]["OMP_NUM_THREADS"] == "1"
-    assert lent[0]["CUDA_VISIBLE_DEVICES"] == "-1"
-    assert lent[1] == [core]
-    assert lent[2] == 1
-    assert after_lending == before
+def test_what_is_lent_is_given_back(states: dict[str, Any]) -> None:
+    lent = states["lent"]
+    assert lent["environment"]["OMP_NUM_THREADS"] == "1"
+    assert lent["environment"]["CUDA_VISIBLE_DEVICES"] == "-1"
+    assert lent["cores"] == [CORE]
+    assert lent["torch"] == 1
+    assert states["after lending"] == states["before"]
 
 
 def test_a_task_that_removes_a_variable_does_not_hurt_its_host(tmp_path: Path) -> None:

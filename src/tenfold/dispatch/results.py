@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import operator
 import weakref
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
@@ -52,6 +53,7 @@ class Results(Sequence[Any]):
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return [self[place] for place in range(*index.indices(self._count))]
+        index = operator.index(index)
         place = index + self._count if index < 0 else index
         if not 0 <= place < self._count:
             raise IndexError(f"result {index} of {self._count}")
@@ -100,7 +102,8 @@ class Results(Sequence[Any]):
             import pandas
         except ImportError as error:
             raise missing("pandas, which Results.frame() needs,", "pandas") from error
-        return pandas.DataFrame.from_records([_record(outcome) for outcome in self.outcomes], index="task")
+        rows = [_record(outcome) for outcome in self.outcomes]
+        return pandas.DataFrame(rows, index=pandas.RangeIndex(len(rows), name="task"))
 
     # -- for people ---------------------------------------------------------------------------------------------
 
@@ -151,8 +154,12 @@ def _missing(index: int) -> Outcome:
 
 
 def _record(outcome: Outcome) -> dict[str, Any]:
+    """A row of the table; what is called the same in the item and the value is shown twice, under two names."""
     item = outcome.item if isinstance(outcome.item, dict) else {"item": outcome.item}
     value = outcome.value if isinstance(outcome.value, dict) else {"value": outcome.value}
     error = outcome.failure.summary if outcome.failure is not None else None
-    told = {"task": outcome.index, "seconds": outcome.seconds, "attempts": outcome.attempts, "error": error}
-    return {**item, **({} if outcome.failure else value), **told}
+    told = {"seconds": outcome.seconds, "attempts": outcome.attempts, "error": error}
+    row = dict(item)
+    for source, kind in (({} if outcome.failure else value, "value"), (told, "tenfold")):
+        row |= {f"{key} ({kind})" if key in row else key: found for key, found in source.items()}
+    return row

@@ -44,6 +44,10 @@ class Framework:
     def seed(self, seed: int) -> None:
         """Seed its global random numbers with 32 bits."""
 
+    def keep_random(self) -> Callable[[], None] | None:
+        """Remember its global random numbers; returns what gives them back."""
+        return None
+
     def started(self) -> bool:
         """Whether it has created a tensor or opened a device, after which its process must not fork."""
         return False

@@ -34,7 +34,8 @@ class Member(Framework):
 def _reduce_array(array: Any) -> Any:
     import numpy
 
-    return _rebuild_array, (numpy.asarray(array),)
+    # A weak type (2.0 times a bfloat16 stays a bfloat16) would be lost on the way through NumPy.
+    return array.__reduce__() if array.weak_type else (_rebuild_array, (numpy.asarray(array),))
 
 
 def _rebuild_array(array: Any) -> Any:

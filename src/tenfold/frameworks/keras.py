@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 from tenfold.frameworks import Framework
 
@@ -20,3 +21,16 @@ class Member(Framework):
             return
         state.set_global_attribute("global_random_seed", seed)
         state.set_global_attribute("global_seed_generator", None)
+
+    def keep_random(self) -> Callable[[], None] | None:
+        state = sys.modules.get("keras.src.backend.common.global_state")
+        if state is None:
+            return None
+        names = ("global_random_seed", "global_seed_generator")
+        before = {name: state.get_global_attribute(name) for name in names}
+
+        def give_back() -> None:
+            for name, value in before.items():
+                state.set_global_attribute(name, value)
+
+        return give_back

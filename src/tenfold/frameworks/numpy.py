@@ -39,3 +39,9 @@ class Member(Framework):
         import numpy
 
         numpy.random.seed(seed)
+
+    def keep_random(self) -> Callable[[], None]:
+        import numpy
+
+        before = numpy.random.get_state()
+        return lambda: numpy.random.set_state(before)

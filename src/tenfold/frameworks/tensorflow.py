@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 from tenfold.frameworks import Framework
 from tenfold.plan.seats import Seat
@@ -25,6 +26,14 @@ class Member(Framework):
         import tensorflow
 
         tensorflow.random.set_seed(seed)
+
+    def keep_random(self) -> Callable[[], None] | None:
+        module = sys.modules.get("tensorflow.python.eager.context")
+        if module is None:
+            return None
+        context = module.context()
+        before = {name: getattr(context, name) for name in ("_seed", "_rng") if hasattr(context, name)}
+        return lambda: context.__dict__.update(before)
 
     def started(self) -> bool:
         context = sys.modules.get("tensorflow.python.eager.context")

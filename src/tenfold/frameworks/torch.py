@@ -37,6 +37,12 @@ class Member(Framework):
         if torch.cuda.is_initialized() or torch.cuda.device_count():
             torch.cuda.manual_seed_all(seed)
 
+    def keep_random(self) -> Callable[[], None]:
+        import torch
+
+        before = torch.get_rng_state()
+        return lambda: torch.set_rng_state(before)
+
     def started(self) -> bool:
         import torch
 
@@ -57,12 +63,21 @@ def _reduce_tensor(tensor: Any) -> Any:
     import torch
 
     plain = tensor.device.type == "cpu" and tensor.layout is torch.strided and tensor.grad_fn is None
-    if not plain or tensor.is_quantized or tensor.dtype is torch.bfloat16 or tensor.is_conj() or tensor.is_neg():
+    if (
+        not plain
+        or vars(tensor)
+        or tensor.is_quantized
+        or tensor.dtype is torch.bfloat16
+        or tensor.is_conj()
+        or tensor.is_neg()
+    ):
         return tensor.__reduce_ex__(5)
     return _rebuild_tensor, (tensor.detach().numpy(), tensor.requires_grad)
 
 
 def _reduce_parameter(parameter: Any) -> Any:
+    if vars(parameter):  # marks that libraries put on it
+        return parameter.__reduce_ex__(5)
     return _rebuild_parameter, (parameter.data, parameter.requires_grad)
 
 

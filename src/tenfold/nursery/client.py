@@ -140,6 +140,9 @@ def start() -> Client:
             start_new_session=True,
         )
     except OSError as error:
+        ours.close()
+        os.close(life_ours)
+        log.close()
         raise WorkersUnavailable(f"the nursery process cannot be started with {sys.executable}: {error}") from error
     finally:
         theirs.close()

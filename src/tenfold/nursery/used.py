@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -44,18 +46,30 @@ def _named(thing: Any, seen: set[int]) -> set[str]:
     seen.add(id(thing))
     if isinstance(thing, types.ModuleType):
         return {thing.__name__}
-    thing = getattr(thing, "__func__", getattr(thing, "func", thing))  # a method, a functools.partial
-    home = getattr(thing, "__module__", None) or ""
-    if not isinstance(thing, types.FunctionType) or home.partition(".")[0] in _installed_roots():
-        return {home} if isinstance(home, str) and home else set()
-    found = set()
-    cells = [cell.cell_contents for cell in thing.__closure__ or () if _is_filled(cell)]
-    for code in _codes(thing.__code__):
-        found |= {name for name in code.co_names if name.partition(".")[0] in _installed_roots()}
-        cells += [thing.__globals__[name] for name in code.co_names if name in thing.__globals__]
-    for value in cells:
-        found |= _named(value, seen)
+    home = str(getattr(thing, "__module__", None) or "")
+    if home.partition(".")[0] in _installed_roots():
+        return {home}
+    found: set[str] = set()
+    for value in _reached(thing, found):
+        with contextlib.suppress(Exception):  # a proxy that refuses to be asked anything
+            found |= _named(value, seen)
     return found
+
+
+def _reached(thing: Any, named: set[str]) -> list[Any]:
+    """What `thing` may call; the libraries that its code imports are added to `named`."""
+    if isinstance(thing, types.MethodType):
+        return [thing.__func__]
+    if isinstance(thing, functools.partial):
+        return [thing.func, *thing.args, *thing.keywords.values()]
+    if isinstance(thing, types.FunctionType):
+        values = [cell.cell_contents for cell in thing.__closure__ or () if _is_filled(cell)]
+        for code in _codes(thing.__code__):
+            named |= {name for name in code.co_names if name.partition(".")[0] in _installed_roots()}
+            values += [thing.__globals__[name] for name in code.co_names if name in thing.__globals__]
+        return values
+    call = getattr(type(thing), "__call__", None)  # noqa: B004  # its code is wanted, not whether it has any
+    return [call] if isinstance(call, types.FunctionType) else []
 
 
 def _installed_roots() -> frozenset[str]:

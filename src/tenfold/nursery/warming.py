@@ -142,12 +142,15 @@ def serve(path: str, minutes: float) -> None:
         os._exit(0)
 
 
+_launched: list[subprocess.Popen[bytes]] = []  # it is meant to go on when we end: nobody waits for it
+
+
 def _launch(path: Path, minutes: float) -> None:
     from tenfold.nursery import client
 
     code = f"import sys; sys.path[:] = {sys.path!r}; from tenfold.nursery.warming import serve; "
     code += f"serve({str(path)!r}, {minutes!r})"
-    subprocess.Popen(
+    process = subprocess.Popen(
         client.command(code),
         env=client.environment(),
         stdin=subprocess.DEVNULL,
@@ -156,6 +159,7 @@ def _launch(path: Path, minutes: float) -> None:
         start_new_session=True,
         cwd="/",
     )
+    _launched.append(process)
 
 
 def _connect_soon(limit: float = 20.0) -> socket.socket:

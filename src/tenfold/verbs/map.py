@@ -62,7 +62,7 @@ def map(  # noqa: A001
     fresh                start the run in that folder anew
     progress             False shows nothing
     """
-    _check(task, items, retries, on_error, seed)
+    _check(task, items, retries, on_error, seed, run)
     chosen = choice(engine, workers)
     abilities = chosen.engine.abilities
     plan = choose(
@@ -120,7 +120,7 @@ def _run(
             journal.commit()
 
 
-def _check(task: object, items: object, retries: object, on_error: object, seed: object) -> None:
+def _check(task: object, items: object, retries: object, on_error: object, seed: object, run: object) -> None:
     faults = []
     if not callable(task):
         faults.append(f"task={task!r}: expected a function of one item")
@@ -129,15 +129,13 @@ def _check(task: object, items: object, retries: object, on_error: object, seed:
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
         faults.append(f"retries={retries!r}: expected a whole number, 0 or above")
     if on_error not in get_args(OnError):
-        faults.append(f"on_error={on_error!r}: expected one of {', '.join(map_repr(get_args(OnError)))}")
+        faults.append(f"on_error={on_error!r}: expected one of {', '.join(repr(value) for value in get_args(OnError))}")
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         faults.append(f"seed={seed!r}: expected a whole number, 0 or above")
+    if run is not None and not (isinstance(run, str | os.PathLike) and os.fspath(run) and "\0" not in str(run)):
+        faults.append(f"run={run!r}: expected the name of a folder")
     if faults:
         raise BadCall("; ".join(faults))
-
-
-def map_repr(values: Iterable[object]) -> list[str]:
-    return [repr(value) for value in values]
 
 
 @contextlib.contextmanager

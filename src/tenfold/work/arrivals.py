@@ -26,6 +26,8 @@ class Arrivals(importlib.abc.MetaPathFinder):
         self._names = {name for name in names if name not in sys.modules}
         self._before = before
         self._after = after
+        self._announced: set[str] = set()
+        self._asking: set[str] = set()
 
     def watch(self) -> None:
         if self._names and self not in sys.meta_path:
@@ -38,17 +40,27 @@ class Arrivals(importlib.abc.MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if name not in self._names:
+        if name not in self._names or name in self._asking:
             return None
-        self._names.discard(name)
-        if self._before is not None:
+        if self._before is not None and name not in self._announced:
+            self._announced.add(name)
             self._before(name)
         if self._after is None:
             return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        self._asking.add(name)  # the others may be watching, too, and ask us
+        try:
+            found = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
+            spec = next((spec for spec in found if spec is not None), None)
+        finally:
+            self._asking.discard(name)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Announcing(spec.loader, self._after)
+            spec.loader = _Announcing(spec.loader, self._arrived)
         return spec
+
+    def _arrived(self, name: str) -> None:
+        if name in self._names and self._after is not None:
+            self._names.discard(name)
+            self._after(name)
 
 
 class _Announcing(importlib.abc.Loader):

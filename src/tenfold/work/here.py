@@ -20,6 +20,7 @@ from tenfold import machine
 from tenfold.errors import BadCall
 from tenfold.plan.seats import GpuShare, Seat
 from tenfold.work import seeds
+from tenfold.work.outcome import shorten
 
 if TYPE_CHECKING:
     import numpy
@@ -112,8 +113,8 @@ class Here:
 def _number(name: str, value: object) -> float:
     try:
         return float(value)  # type: ignore[arg-type]  # tensors and arrays of one element have __float__
-    except (TypeError, ValueError) as error:
-        raise BadCall(f"report({name}={value!r}): expected a number") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadCall(f"report({name}={shorten(value)}): expected a number") from error
 
 
 _task: ContextVar[Here | None] = ContextVar("tenfold_task", default=None)

@@ -11,6 +11,7 @@ what plain pickle cannot (lambdas, classes of a script or notebook).
 
 from __future__ import annotations
 
+import copyreg
 import io
 import mmap
 import os
@@ -74,15 +75,15 @@ def pack(value: object) -> Parcel:
     if type(value) in _ATOMS:
         return Parcel(pickle.dumps(value, PROTOCOL))
     try:
-        parcel = _dump(value, pickle.Pickler)
+        parcel = _dump(value, _Plain)
     except Exception:  # plain pickle fails in many ways; cloudpickle has the last word
-        return _dump(value, cloudpickle.Pickler)
+        return _dump(value, _ByValue)
     by_value = b"__main__" in parcel.body or cloudpickle.list_registry_pickle_by_value()
-    return _dump(value, cloudpickle.Pickler) if by_value else parcel
+    return _dump(value, _ByValue) if by_value else parcel
 
 
 def pack_function(function: Callable[..., Any]) -> Parcel:
-    return _dump(function, cloudpickle.Pickler)
+    return _dump(function, _ByValue)
 
 
 def unpack(memory: Buffer, *, writable: bool = True) -> Any:
@@ -120,7 +121,25 @@ def _nameless_file() -> int:
         return os.dup(file.fileno())
 
 
-def _dump(value: object, pickler: Any) -> Parcel:
+class _Plain(pickle.Pickler):
+    """Plain pickle with the frameworks' ways of pickling."""
+
+    def __init__(self, file: IO[bytes], beside: Callable[[pickle.PickleBuffer], bool]) -> None:
+        super().__init__(file, PROTOCOL, buffer_callback=beside)
+        table: ChainMap[Any, Any] = ChainMap(reducers(), copyreg.dispatch_table)
+        self.dispatch_table = table
+
+
+class _ByValue(cloudpickle.Pickler):  # type: ignore[misc]
+    """cloudpickle with the frameworks' ways of pickling."""
+
+    def __init__(self, file: IO[bytes], beside: Callable[[pickle.PickleBuffer], bool]) -> None:
+        # Before __init__, because the table is read there: cloudpickle's own hides the base class's attribute.
+        self.dispatch_table = ChainMap(reducers(), cloudpickle.Pickler.dispatch_table)
+        super().__init__(file, PROTOCOL, buffer_callback=beside)
+
+
+def _dump(value: object, pickler: type[_Plain] | type[_ByValue]) -> Parcel:
     buffers: list[memoryview] = []
 
     def beside(buffer: pickle.PickleBuffer) -> bool:
@@ -131,9 +150,7 @@ def _dump(value: object, pickler: Any) -> Parcel:
         return False
 
     file = io.BytesIO()
-    active = pickler(file, PROTOCOL, buffer_callback=beside)
-    active.dispatch_table = ChainMap(reducers(), active.dispatch_table if hasattr(active, "dispatch_table") else {})
-    active.dump(value)
+    pickler(file, beside).dump(value)
     return Parcel(file.getvalue(), tuple(buffers))
 
 

@@ -53,7 +53,8 @@ class Runner:
         self._post = post
         self._whole_process = whole_process
         # Threads share the global random numbers: seeding them for one task would make them another's, too.
-        self._seeded = job.seeds_globals and not seeds.draws_none(function)
+        self._seeds = job.seeds_globals
+        self._is_arithmetic = seeds.draws_none(function)
         self._current = 0
         self._arrivals = Arrivals(
             [member.modules[0] for member in frameworks.every().values()], after=self._framework_arrived
@@ -76,7 +77,7 @@ class Runner:
         self._current = index
         began = time.perf_counter()
         try:
-            if self._seeded:
+            if self._seeds and not (self._is_arithmetic and type(item) in seeds.PLAIN):
                 seeds.plant(task.seed)
                 began = time.perf_counter()
             if self._job.timeout is None:

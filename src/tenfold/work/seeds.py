@@ -12,7 +12,6 @@ import dis
 import math
 import operator
 import random
-import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -42,16 +41,15 @@ def plant(seed: int) -> None:
 @contextlib.contextmanager
 def restored() -> Iterator[None]:
     """Give the caller's random numbers back afterwards: for tasks that run in the caller's own process."""
-    python, array = random.getstate(), numpy.random.get_state()
-    torch = sys.modules.get("torch")
-    tensor = torch.get_rng_state() if torch is not None else None
+    python = random.getstate()
+    undo = [member.keep_random() for member in frameworks.imported()]
     try:
         yield
     finally:
         random.setstate(python)
-        numpy.random.set_state(array)
-        if torch is not None:
-            torch.set_rng_state(tensor)
+        for step in undo:
+            if step is not None:
+                step()
 
 
 _PURE_MODULES = ("builtins", "math", "_operator")
@@ -61,8 +59,12 @@ _IMPURE_BUILTINS = frozenset(
 )
 
 
+PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None)})
+"""Types of items that cannot do anything of their own when they are calculated with."""
+
+
 def draws_none(function: Callable[..., Any]) -> bool:
-    """Whether `function` certainly draws no random numbers, so that seeding (20 us a task) can be left out.
+    """Whether `function` certainly draws no random numbers on a plain item, so that seeding (20 us) can be left out.
 
     True only for code that names nothing but arithmetic: builtins, `math`, and constants. Anything else, a method
     call even, may end in a random number.
@@ -70,6 +72,8 @@ def draws_none(function: Callable[..., Any]) -> bool:
     if isinstance(function, types.BuiltinFunctionType):
         return _is_pure(function)
     if not isinstance(function, types.FunctionType) or function.__closure__ or function.__kwdefaults__:
+        return False
+    if any(type(default) not in PLAIN for default in function.__defaults__ or ()):
         return False
     return _only_arithmetic(function)
 

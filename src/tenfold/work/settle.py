@@ -58,7 +58,7 @@ def lent(seat: Seat) -> Iterator[None]:
             yield
     finally:
         for name in wanted.keys() - before.keys():
-            del os.environ[name]
+            os.environ.pop(name, None)
         os.environ.update(before)
         if cores is not None:
             os.sched_setaffinity(0, cores)
