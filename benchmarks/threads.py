@@ -1,9 +1,10 @@
 """What does a thread budget gain when 2 mid-size models are trained at the same time?
 
-A 784-512-512-10 network on 4,096 rows, batches of 512, 3 epochs, with Keras (TensorFlow) and with PyTorch. tenfold and
-joblib give each worker its part of the cores, each in its own way; with multiprocessing each process takes the
-framework's default, which is all cores; the plain loop trains one after the other on all cores. Timed from the first
-step to the last: imports and compiling are over by then. All must end with the same loss.
+A 784-512-512-10 network on 4,096 rows, batches of 512, 3 epochs, with Keras (TensorFlow) and with PyTorch. tenfold
+gives each worker its part of the cores; joblib sets variables that PyTorch obeys and TensorFlow does not; with
+multiprocessing each process takes the framework's default, which is all cores; the plain loop trains one after the
+other on all cores. Timed from the first step to the last: imports and compiling are over by then. All must end with
+the same loss. On a busy machine the default looks better than it is: more threads get a larger share of the cores.
 """
 
 from __future__ import annotations

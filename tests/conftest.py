@@ -21,7 +21,7 @@ _FOLDER = pytest.StashKey[str]()
 def pytest_configure(config: pytest.Config) -> None:
     os.environ[leftovers.MARK] = f"{os.getpid()}-{os.urandom(4).hex()}"
     # Other sessions use /tmp at the same time, and pytest clears away what they have in pytest-of-...: all is in here.
-    config.stash[_FOLDER] = tempfile.mkdtemp(prefix="tests-of-tenfold-")
+    config.stash[_FOLDER] = tempfile.mkdtemp(prefix="t-")  # short: a socket below it has 107 characters
     os.environ["TMPDIR"] = tempfile.tempdir = config.stash[_FOLDER]
 
 

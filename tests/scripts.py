@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import leftovers
 import waiting
 
 TESTS = Path(__file__).parent
@@ -46,7 +47,7 @@ class Script:
                 stdout=out,
                 stderr=err,
                 cwd=folder,
-                env={**os.environ, "PYTHONPATH": path, **(variables or {})},
+                env={**leftovers.variables(), "PYTHONPATH": path, **(variables or {})},
                 start_new_session=True,
             )
 

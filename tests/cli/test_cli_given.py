@@ -11,6 +11,7 @@ import pytest
 
 from tenfold.cli import given
 from tenfold.errors import BadCall
+from tenfold.journal import fingerprint
 
 
 def test_lines_are_values_and_blank_lines_are_nothing(tmp_path: Path) -> None:
@@ -89,7 +90,7 @@ def train(item: int, lr: float = 0.1, *, width: int = 8) -> tuple[int, float, in
 def test_settings_are_keywords_and_the_name_stays() -> None:
     found = given.with_settings(train, {"lr": 1.0, "width": 2})
     assert found(5) == (5, 1.0, 2)
-    assert found.__qualname__ == "train"
+    assert fingerprint.name_of(found) == "train"
     assert given.with_settings(train, {}) is train
 
 

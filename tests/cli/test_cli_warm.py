@@ -69,7 +69,7 @@ def test_an_import_that_fails_is_told(place: Path) -> None:
 def test_one_that_does_not_answer(place: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     pid = calls.tenfold(place, "warm", "numpy", "--json").json["pid"]
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
-    monkeypatch.setattr("tenfold.cli.examine.ANSWER_LIMIT", 0.1)
+    monkeypatch.setattr("tenfold.nursery.warming.ANSWER_LIMIT", 0.1)
     os.kill(pid, signal.SIGSTOP)
     try:
         result = run("warm", "--status")

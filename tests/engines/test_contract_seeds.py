@@ -73,6 +73,10 @@ def _draw_one() -> float:
     return random.random()
 
 
+def _draw_scaled(scale: float) -> float:
+    return scale * random.random()
+
+
 class Trial:
     def __init__(self, n: int) -> None:
         self.n = n
@@ -91,7 +95,7 @@ class Trial:
     ("function", "item"),
     [
         (lambda f: f(), _draw_one),
-        (lambda f: f(), functools.partial(random.uniform, 0.0, 1.0)),
+        (lambda f: f(), functools.partial(_draw_scaled, 1.0)),
         (lambda f: f(), Trial(1)),
         (lambda f: f[0](), [_draw_one]),
         (lambda f: f + 1, Trial(1)),

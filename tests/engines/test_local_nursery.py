@@ -185,7 +185,7 @@ def test_output_reaches_a_stdout_that_was_replaced(capfd: pytest.CaptureFixture[
 
 
 def test_no_line_is_lost_at_the_end_of_a_call(capfd: pytest.CaptureFixture[str]) -> None:
-    for call in range(60):
+    for call in range(150):
         tenfold.map(lambda x: print(f"call {call}, task {x}"), range(2))
     lines = set(capfd.readouterr().out.splitlines())
-    assert lines == {f"call {call}, task {x}" for call in range(60) for x in range(2)}
+    assert lines == {f"call {call}, task {x}" for call in range(150) for x in range(2)}

@@ -16,23 +16,25 @@ _SCRIPT = """
     import sys
     sys.path.insert(0, {folder!r})
     import trainings
-    trainings.main({name!r})
+    trainings.main({name!r}, {tasks})
 """
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "variables"),
+    ("name", "tasks", "variables"),
     [
-        ("in_numpy", {}),
-        ("in_torch", {}),
-        ("in_keras", {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}),
-        ("in_keras", {"KERAS_BACKEND": "jax", "TF_CPP_MIN_LOG_LEVEL": "3"}),
+        ("in_numpy", 6, {}),
+        ("in_torch", 3, {}),
+        ("in_keras", 2, {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}),
+        ("in_keras", 2, {"KERAS_BACKEND": "jax", "TF_CPP_MIN_LOG_LEVEL": "3"}),
     ],
     ids=["NumPy", "PyTorch", "Keras on TensorFlow", "Keras on JAX"],
 )
-def test_training_is_bit_equal_on_every_engine(name: str, variables: dict[str, str], tmp_path: Path) -> None:
-    text = _SCRIPT.format(folder=str(Path(__file__).parent), name=name)
+def test_training_is_bit_equal_on_every_engine(
+    name: str, tasks: int, variables: dict[str, str], tmp_path: Path
+) -> None:
+    text = _SCRIPT.format(folder=str(Path(__file__).parent), name=name, tasks=tasks)
     ended = scripts.run(tmp_path, text, variables, seconds=120)
     found = json.loads(ended.out.splitlines()[-1])
     expected = found["a plain loop"]

@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy
 
-TASKS = 3
-
 
 def in_numpy(item: int) -> list[Any]:
     x = numpy.random.randn(200, 8)
@@ -83,7 +81,7 @@ def digest(values: list[Any]) -> str:
     return found.hexdigest()[:16]
 
 
-def digests(name: str) -> dict[str, list[str]]:
+def digests(name: str, tasks: int) -> dict[str, list[str]]:
     """How -> the digest of each task's weights: in a plain loop, and on every engine with 1, 2 and 3 workers."""
     import tenfold
     from tenfold import engines
@@ -92,14 +90,14 @@ def digests(name: str) -> dict[str, list[str]]:
     found = {}
     for engine in engines.names():
         for workers in (1, 2, 3) if engines.find(engine).abilities.parallel else (1,):
-            results = tenfold.map(train, range(TASKS), engine=engine, workers=workers, seed=42)
+            results = tenfold.map(train, range(tasks), engine=engine, workers=workers, seed=42)
             found[f"{engine}, {workers} workers"] = [digest(values) for values in results]
     found["a plain loop"] = []
-    for item, own in enumerate(numpy.random.SeedSequence(42).spawn(TASKS)):
+    for item, own in enumerate(numpy.random.SeedSequence(42).spawn(tasks)):
         SEEDING[name](int(own.generate_state(1)[0]))
         found["a plain loop"].append(digest(train(item)))
     return found
 
 
-def main(name: str) -> None:
-    sys.stdout.write(json.dumps(digests(name)) + "\n")
+def main(name: str, tasks: int) -> None:
+    sys.stdout.write(json.dumps(digests(name, tasks)) + "\n")

@@ -80,7 +80,7 @@ def test_a_disk_that_is_read_only(disk: disks.Disk, tmp_path: Path) -> None:
     tenfold.map(make, range(3), run=disk.path / "run")
     disk.protect()
     for folder in ("run", "another"):
-        with pytest.raises(errors.RunUnusable, match="[Rr]ead-only"):
+        with pytest.raises(errors.RunUnusable, match=r"[Rr]ead-only"):
             tenfold.map(make, range(4), run=disk.path / folder)
     assert endings.runs(tmp_path, 4) == {0: 1, 1: 1, 2: 1, 3: 0}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -150,11 +151,8 @@ def test_a_task_that_always_kills_it_fails_in_the_end() -> None:
             waiting.until(lambda: False, 30)
         return x
 
-    try:
+    with contextlib.suppress(errors.WorkersUnavailable):  # also an answer: it died too often
         results = tenfold.map(kill_parent, range(3), workers=1, on_error="collect")
-    except errors.WorkersUnavailable as error:
-        assert "nursery" in str(error)
-    else:
         assert isinstance(results[1], errors.TaskDied)
         assert [results[0], results[2]] == [0, 2]
     assert tenfold.map(abs, [-3])[:] == [3]

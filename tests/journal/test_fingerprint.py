@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import sys
 import textwrap
@@ -143,10 +144,46 @@ def test_values_that_differ(first: Any, second: Any) -> None:
     assert fingerprint.of_value(first) != fingerprint.of_value(second)
 
 
+class Rows(list[int]):
+    """A list of the user's, which has attributes too."""
+
+
+class Table(dict[str, int]):
+    """A dictionary of the user's."""
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda number: collections.Counter(a=number),
+        lambda number: collections.OrderedDict(a=number),
+        lambda number: Rows([number]),
+        lambda number: Table(a=number),
+        lambda number: ValueError(number),
+        lambda number: ({"a", "b"}, collections.Counter(a=number)),
+        lambda number: [frozenset({1}), Rows([number])],
+    ],
+    ids=["counter", "ordered dictionary", "list", "dictionary", "exception", "beside a set", "beside a frozenset"],
+)
+def test_what_an_object_holds_beside_its_attributes_counts(make: Callable[[int], Any]) -> None:
+    """143 and 145 are bytes that look like a set in a pickle: no value may lose its content because of that."""
+    digests = {fingerprint.of_value(make(number)) for number in (142, 143, 145)}
+    assert len(digests) == 3
+
+
+def test_a_mapped_array_beside_a_set(tmp_path: Path) -> None:
+    found = []
+    for number in (1, 2):
+        np.save(tmp_path / f"{number}.npy", np.full(100, number))
+        found.append(fingerprint.of_value([{"a"}, np.load(tmp_path / f"{number}.npy", mmap_mode="r")]))
+    assert found[0] != found[1]
+
+
 def test_a_value_that_contains_itself() -> None:
-    value: list[Any] = [1]
-    value.append(value)
-    assert fingerprint.of_value(value) == fingerprint.of_value(value)
+    for first in (1, {"a", "b"}):
+        value: list[Any] = [first]
+        value.append(value)
+        assert fingerprint.of_value(value) == fingerprint.of_value(value)
 
 
 def test_a_value_that_cannot_be_pickled() -> None:
@@ -429,3 +466,36 @@ def test_a_function_in_a_table_that_it_reads() -> None:
 
     assert fingerprint.differences(deeper(0), deeper(50)) == []
     assert fingerprint.differences(deeper(0), deeper(100)) == []
+
+
+def test_several_threads_at_once() -> None:
+    """Each calls `map` with a run of its own: one must not see that another is at work on the same function."""
+    import threading
+
+    names = load(
+        """
+        def small(x): return MODELS["small"], MODELS["large"], OTHER
+        def large(x): return small(x), OTHER
+        OTHER = {"small": small, "large": large, "more": [small, large] * 5}
+        MODELS = {"small": small, "large": large}
+        """
+    )
+    found: set[str] = set()
+    start = threading.Barrier(4)
+
+    def ask() -> None:
+        start.wait()
+        for _ in range(60):
+            found.add(json.dumps(fingerprint.of_function(names["small"]), sort_keys=True))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(found) == 1

@@ -136,7 +136,7 @@ class Dispatch:
             self._journal.add_reports(event.reports)
             self._watch.report(event.reports[-1])
         elif isinstance(event, Printed):
-            self._watch.print(event.text)
+            self._watch.print(event.text, event.stream)
         elif isinstance(event, Broken):
             raise WorkersUnavailable(
                 f"the function cannot be loaded in a worker: {event.failure.summary}\n\n{event.failure.traceback}"

@@ -38,11 +38,12 @@ class Watch:
     def update(self, *, running: int) -> None:
         self.running = running
 
-    def print(self, text: str) -> None:
-        """Pass on what tasks print."""
-        with contextlib.suppress(ValueError, OSError):  # a closed stdout
-            sys.stdout.write(text)
-            sys.stdout.flush()
+    def print(self, text: str, stream: str) -> None:
+        """Pass on what tasks print, to the caller's own stdout or stderr."""
+        target = getattr(sys, stream)
+        with contextlib.suppress(ValueError, OSError):  # it was closed
+            target.write(text)
+            target.flush()
 
     def close(self) -> None:
         """The call is over."""
@@ -159,9 +160,9 @@ class Live(Watch):
         line.add_row(ProgressBar(total=self.total or 1, completed=finished if self.total else 0, width=20), self.line())
         return line
 
-    def print(self, text: str) -> None:
-        if self._live is None or not sys.stdout.isatty():
-            super().print(text)
+    def print(self, text: str, stream: str) -> None:
+        if self._live is None or not getattr(sys, stream).isatty():
+            super().print(text, stream)
         else:
             self._live.console.out(text, end="")
 

@@ -62,8 +62,16 @@ class Results(Sequence[Any]):
         return self._read[place]
 
     def __iter__(self) -> Iterator[Any]:
-        for outcome in self.outcomes:
-            yield self._read[outcome.index] if outcome.index in self._read else _value(outcome)
+        expected = 0
+        for first, values in self._journal.values():
+            for index in range(expected, min(first, self._count)):
+                yield _missing(index).error
+            for index, value in enumerate(values, first):
+                if index < self._count:
+                    yield self._read[index] if index in self._read else _checked(index, value)
+            expected = first + len(values)
+        for index in range(expected, self._count):
+            yield _missing(index).error
 
     def _outcome(self, index: int) -> Outcome:
         if not self._block or not self._block[0].index <= index <= self._block[-1].index:
@@ -143,9 +151,13 @@ def shorten_line(text: str, most: int) -> str:
 
 
 def _value(outcome: Outcome) -> Any:
-    if isinstance(outcome.value, Unopened):
-        raise ValueUnreadable(f"the value of task {outcome.index} cannot be opened here: {outcome.value.reason}")
-    return outcome.error if outcome.failure is not None else outcome.value
+    return outcome.error if outcome.failure is not None else _checked(outcome.index, outcome.value)
+
+
+def _checked(index: int, value: Any) -> Any:
+    if type(value) is Unopened:
+        raise ValueUnreadable(f"the value of task {index} cannot be opened here: {value.reason}")
+    return value
 
 
 def _missing(index: int) -> Outcome:

@@ -114,6 +114,8 @@ class Printed:
 
     text: str
     """What."""
+    stream: str
+    """Where: stdout or stderr."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,8 @@ class JoblibCrew:
             claims = self._named(claims_file)
         else:
             content = packed.to_bytes()
-        return guest.Invitation(uuid.uuid4().hex, content, job, plan.seats, claims)
+        folder = machine.current_folder()
+        return guest.Invitation(uuid.uuid4().hex, content, job, plan.seats, dict(os.environ), folder, claims)
 
     def _named(self, handle: int) -> str:
         self._handles.append(handle)

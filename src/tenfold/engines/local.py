@@ -204,7 +204,7 @@ class LocalCrew:
         order = {
             "seat": seat,
             "environment": dict(os.environ),
-            "cwd": _current_folder(),
+            "cwd": machine.current_folder(),
             "path": list(sys.path),
             "argv": list(sys.argv),
             "alone": self._plan.isolate,
@@ -212,7 +212,8 @@ class LocalCrew:
             "scratch": self._job.folder if self._job.scratch else None,
         }
         worker.enlist(order, self._job, self._function_bytes, self._function_handle)
-        self._selector.register(worker.output, selectors.EVENT_READ, lambda: self._read_output(worker))
+        for output in worker.outputs:
+            self._selector.register(output.handle, selectors.EVENT_READ, lambda: self._read_outputs(worker))
         self._listen(worker)
         worker.starter = self._starter
         try:
@@ -281,17 +282,17 @@ class LocalCrew:
     def _bury(self, worker: Worker, status: int) -> None:
         """A worker is gone. Tell what it had finished, then what it was doing, then what it had not begun."""
         self._read_wire(worker)
-        self._read_output(worker)
         self._drain(worker)
+        self._read_outputs(worker)
         running = worker.slate.seen()
         began = worker.memory_at_start is not None
         del self._workers[worker.name]
-        for handle in (worker.wire.socket, worker.output):
+        for handle in (worker.wire.fileno(), *[output.handle for output in worker.outputs]):
             with contextlib.suppress(KeyError):
                 self._selector.unregister(handle)
         apart = running is not None and running[1] == OPENING and len(worker.batches[0].indices) > 1
         if running is not None and not apart and worker.is_at(*running[:2]):
-            failure = worker.verdict or describe(status, bytes(worker.tail), worker.slate.peak)
+            failure = worker.verdict or describe(status, worker.tail, worker.slate.peak)
             lost = worker.verdict is None and status == -signal.SIGKILL
             self._events.append(
                 Failed(running[0], running[2], failure, worker.slate.peak, worker.seat.index, worker.label, lost)
@@ -306,7 +307,7 @@ class LocalCrew:
     def _count_stillborn(self, began: bool, status: int, worker: Worker) -> None:
         self._stillborn = 0 if began else self._stillborn + 1
         if self._stillborn >= STILLBORN_LIMIT:
-            text = describe(status, bytes(worker.tail), 0)
+            text = describe(status, worker.tail, 0)
             raise WorkersUnavailable(
                 f"{STILLBORN_LIMIT} workers in a row died before their first task: {text.summary}\n{text.output}"
             )
@@ -325,13 +326,14 @@ class LocalCrew:
             if excess is not None:
                 self._kill(worker, excess)
 
-    def _read_output(self, worker: Worker) -> None:
-        text, ended = worker.read_output()
-        if text:
-            self._events.append(Printed(text))
-        if ended:
-            with contextlib.suppress(KeyError):
-                self._selector.unregister(worker.output)
+    def _read_outputs(self, worker: Worker) -> None:
+        for output in worker.outputs:
+            text, ended = output.read(all_of_it=not worker.batches)
+            if text:
+                self._events.append(Printed(text, output.stream))
+            if ended:
+                with contextlib.suppress(KeyError):
+                    self._selector.unregister(output.handle)
 
     def _read_wire(self, worker: Worker) -> None:
         with contextlib.suppress(Closed):
@@ -351,7 +353,7 @@ class LocalCrew:
             worker.memory_at_start = rest[0]
         elif kind == "large":
             seconds, inline = rest
-            memory = parcel.attach(handles[0]) if handles else inline
+            memory = parcel.load(handles[0]) if handles else inline
             for handle in handles:
                 os.close(handle)
             batch = worker.batches[0].id
@@ -383,13 +385,8 @@ class LocalCrew:
                 return
             self._events.append(Finished(batch.id, seconds, bodies, worker.slate.peak, worker.seat.index, worker.label))
             worker.advance(len(bodies))
-
-
-def _current_folder() -> str:
-    try:
-        return os.getcwd()
-    except FileNotFoundError:  # somebody removed it under us
-        return "/"
+            if not worker.batches:
+                self._read_outputs(worker)  # what its last task printed comes with it, or never
 
 
 def _refuse_items(batch: Batch, seat: int, error: Exception) -> list[Event]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -17,8 +18,12 @@ class Member(Framework):
     import_variables = ("TORCH", "PYTORCH_", "OMP_", "MKL_", "KMP_", "GOMP_")
 
     def variables(self, seat: Seat) -> dict[str, str]:
-        share = _share(seat)
-        return {"PYTORCH_CUDA_ALLOC_CONF": f"per_process_memory_fraction:{share:.3f}"} if share < 1 else {}
+        share = min((gpu.share for gpu in seat.gpus), default=1.0)
+        if share >= 1:
+            return {}
+        given = os.environ.get("PYTORCH_CUDA_ALLOC_CONF")
+        ours = f"per_process_memory_fraction:{share:.3f}"
+        return {"PYTORCH_CUDA_ALLOC_CONF": f"{given},{ours}" if given else ours}
 
     def settle(self, seat: Seat) -> Callable[[], None] | None:
         import torch
@@ -52,10 +57,6 @@ class Member(Framework):
         import torch
 
         return {torch.Tensor: _reduce_tensor, torch.nn.Parameter: _reduce_parameter}
-
-
-def _share(seat: Seat) -> float:
-    return min((gpu.share for gpu in seat.gpus), default=1.0)
 
 
 def _reduce_tensor(tensor: Any) -> Any:

@@ -14,7 +14,7 @@ import pickle
 import types
 from collections import ChainMap
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from tenfold.work.parcel import PROTOCOL, reducers
 
@@ -24,64 +24,70 @@ Describe = Callable[[types.FunctionType], str]
 """What identifies a function."""
 
 _SETS = (b"\x8f", b"\x91")  # pickle's opcodes for a set and a frozenset
-_LEAVES = (int, float, complex, str, bytes, bool, type(None), type, types.FunctionType, types.BuiltinFunctionType)
 
 
 def of_value(value: object, describe: Describe) -> bytes:
     """The digest; raises what pickle raises where there is none."""
-    body, buffers = _dump(value, describe)
+    body, buffers = _dump(value, describe, _Quick)
     if any(opcode in body for opcode in _SETS):  # or a byte that looks like one: then it is only slower
-        body, buffers = _dump(_in_order(value, describe), describe)
+        body, buffers = _dump(value, describe, _InOrder)
     found = hashlib.blake2b(body, digest_size=SIZE)
     for buffer in buffers:
         found.update(buffer)
     return found.digest()
 
 
-def _in_order(value: Any, describe: Describe) -> Any:
-    """The value with every set in it turned into a sorted list, and every object into what it is made from."""
-    if isinstance(value, set | frozenset):
-        return [type(value).__name__, sorted(of_value(member, describe) for member in value)]
-    if type(value) in (list, tuple):
-        return [_in_order(member, describe) for member in value]
-    if type(value) is dict:
-        return [(_in_order(key, describe), _in_order(member, describe)) for key, member in value.items()]
-    if isinstance(value, _LEAVES) or not hasattr(value, "__dict__"):
-        return value
-    return [type(value), _in_order(vars(value), describe)]
+def _identity(value: Any, describe: Describe) -> Any:
+    """Functions are pickled by their code, classes and modules by their name."""
+    if isinstance(value, types.FunctionType):
+        return str, (describe(value),)
+    if isinstance(value, type) and value.__module__ != "builtins":
+        return str, (f"{value.__module__}.{value.__qualname__}",)
+    if isinstance(value, types.ModuleType):
+        return str, (value.__name__,)
+    return NotImplemented
 
 
-class _Pickler(pickle.Pickler):
-    """Pickles what identifies a value: functions by their code, classes and modules by their name."""
+class _Quick(pickle.Pickler):
+    """pickle's own, in C."""
 
     def __init__(self, file: io.BytesIO, buffers: list[memoryview], describe: Describe) -> None:
         super().__init__(file, PROTOCOL, buffer_callback=lambda buffer: buffers.append(buffer.raw()))
         self._describe = describe
 
     def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, types.FunctionType):
-            return str, (self._describe(value),)
-        if isinstance(value, type) and value.__module__ != "builtins":
-            return str, (f"{value.__module__}.{value.__qualname__}",)
-        if isinstance(value, types.ModuleType):
-            return str, (value.__name__,)
-        return NotImplemented
+        return _identity(value, self._describe)
 
 
-def _dump(value: object, describe: Describe) -> tuple[bytes, list[memoryview]]:
+class _InOrder(pickle._Pickler):
+    """pickle's own in Python, which can be told how to write a set: sorted by the digests of its members."""
+
+    def __init__(self, file: io.BytesIO, buffers: list[memoryview], describe: Describe) -> None:
+        super().__init__(file, PROTOCOL, buffer_callback=lambda buffer: buffers.append(buffer.raw()))
+        self._describe = describe
+
+    def reducer_override(self, value: Any) -> Any:
+        return _identity(value, self._describe)
+
+    def save_set(self, value: Any) -> None:
+        self.save((type(value).__name__, sorted(of_value(member, self._describe) for member in value)))  # type: ignore[attr-defined]
+
+    dispatch: ClassVar[Any] = {**pickle._Pickler.dispatch, set: save_set, frozenset: save_set}
+
+
+def _dump(value: object, describe: Describe, kind: type[Any]) -> tuple[bytes, list[memoryview]]:
     """Without a memo first, so that it does not matter whether equal parts are the same object; circles need one."""
     try:
-        return _dump_with(value, describe, memo=False)
+        return _dump_with(value, describe, kind, memo=False)
     except (RecursionError, ValueError):
-        return _dump_with(value, describe, memo=True)
+        return _dump_with(value, describe, kind, memo=True)
 
 
-def _dump_with(value: object, describe: Describe, *, memo: bool) -> tuple[bytes, list[memoryview]]:
+def _dump_with(value: object, describe: Describe, kind: type[Any], *, memo: bool) -> tuple[bytes, list[memoryview]]:
     file = io.BytesIO()
     buffers: list[memoryview] = []
-    pickler = _Pickler(file, buffers, describe)
-    table: ChainMap[Any, Any] = ChainMap(reducers(), copyreg.dispatch_table)
-    pickler.dispatch_table = table
+    pickler = kind(file, buffers, describe)
+    pickler.dispatch_table = ChainMap(reducers(), copyreg.dispatch_table)
     pickler.fast = not memo
     pickler.dump(value)
     return file.getvalue(), buffers

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import sys
 import sysconfig
+import threading
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -48,12 +49,19 @@ def name_of(function: Any) -> str:
     return str(named or type(function).__name__)
 
 
-_under_way: set[int] = set()  # functions whose parts are being found: one that reaches itself is named, not followed
+class _UnderWay(threading.local):
+    """Functions whose parts are being found: one that reaches itself is named, not followed."""
+
+    def __init__(self) -> None:
+        self.functions: set[int] = set()
+
+
+_under_way = _UnderWay()
 
 
 def _of_nested(function: types.FunctionType) -> str:
     """What identifies a function that is part of a value."""
-    if id(function) in _under_way or is_installed(function):
+    if id(function) in _under_way.functions or is_installed(function):
         return f"{function.__module__}.{function.__qualname__}"
     return repr(sorted(of_function(function).items()))
 
@@ -89,13 +97,13 @@ class _Visitor:
         if id(value) in self._seen:
             return
         self._seen.add(id(value))
-        outermost = id(value) not in _under_way
-        _under_way.add(id(value))
+        outermost = id(value) not in _under_way.functions
+        _under_way.functions.add(id(value))
         try:
             visit()
         finally:
             if outermost:
-                _under_way.discard(id(value))
+                _under_way.functions.discard(id(value))
 
     def _put(self, name: str, found: str) -> None:
         """Two modules may use one name for two things: the second is another part."""

@@ -17,6 +17,7 @@ import contextlib
 import itertools
 import json
 import os
+import pickle
 import sqlite3
 import threading
 import time
@@ -32,6 +33,7 @@ from tenfold.work import parcel
 from tenfold.work.outcome import Failure, Outcome, Report, Unopened
 
 FORMAT = 1
+KEPT_IN_MEMORY = 16 << 10  # bytes of a value, from which on it stays in memory where there is no run
 ITEMS_KEPT = 64 << 10  # bytes of pickled items that a block keeps, so that a table can show them
 
 PICKLES, PARCEL, FILE, MEMORY = range(4)  # how a block's values are kept
@@ -85,7 +87,7 @@ class Journal:
     def __init__(self, folder: Folder | None, *, read_only: bool = False) -> None:
         self.folder = folder
         self._lock = threading.RLock()
-        self._memory: dict[int, parcel.Buffer] = {}
+        self._memory: dict[int, parcel.Buffer | list[bytes]] = {}
         self._session: int | None = None
         self._committed = time.monotonic()
         self._dirty = False
@@ -162,7 +164,12 @@ class Journal:
 
     def add_values(self, block: Block, bodies: Sequence[bytes]) -> None:
         """Tasks that returned small values, as their pickles."""
-        self._add(block, ok=True, kind=PICKLES, value=b"".join(bodies))
+        if self.folder is None and sum(map(len, bodies)) > KEPT_IN_MEMORY * len(bodies):
+            # Nobody will read them after us: a copy into temporary storage would be for nothing.
+            self._memory[block.first] = list(bodies)
+            self._add(block, ok=True, kind=MEMORY)
+        else:
+            self._add(block, ok=True, kind=PICKLES, value=b"".join(bodies))
 
     def add_large(self, block: Block, memory: parcel.Buffer) -> None:
         """A task that returned one large value; it is kept in a file of its own, or where it is."""
@@ -276,6 +283,17 @@ class Journal:
         for row in self._rows("" if ok is None else f"WHERE ok = {int(ok)}"):
             yield from self._outcomes(row)
 
+    def values(self) -> Iterator[tuple[int, Sequence[Any]]]:
+        """Every value in the order of the items, in blocks: the index of the first, and the values.
+
+        The place of a failed task holds its error, and that of a value that cannot be opened an `Unopened`.
+        """
+        for row in self._rows(""):
+            if row["ok"]:
+                yield row["first"], _opened(lambda row=row: self._values(row), row["count"])  # type: ignore[misc]
+            else:
+                yield row["first"], [outcome.error for outcome in self._outcomes(row)]
+
     def reports(self, index: int | None = None) -> Iterator[Report]:
         """What tasks reported, in the order of their reports."""
         where, values = ("", ()) if index is None else ("WHERE task = ?", (index,))
@@ -340,9 +358,11 @@ class Journal:
             return [parcel.unpack(bytearray(row["value"]))]
         if row["kind"] == MEMORY:
             kept = self._memory[row["first"]]
+            if isinstance(kept, list):
+                return [pickle.loads(body) for body in kept]
             return [parcel.unpack(bytearray(kept) if isinstance(kept, bytes) else kept)]
         with self._trouble(), open(self._file(row["first"]), "rb") as file:
-            return [parcel.unpack(parcel.attach(file.fileno()))]
+            return [parcel.unpack(parcel.load(file.fileno()))]
 
     def _file(self, index: int) -> Path:
         assert self.folder is not None

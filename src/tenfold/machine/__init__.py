@@ -44,6 +44,14 @@ def look() -> Machine:
     return within(here, json.loads(seat)) if seat else here
 
 
+def current_folder() -> str:
+    """The current folder of this process; "/" where somebody has removed it under us."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return "/"
+
+
 def within(machine: Machine, seat: dict[str, object]) -> Machine:
     """The part of `machine` that a task's seat holds, as `tenfold.plan.seats.Seat.describe` wrote it."""
     shares: dict[str, float] = seat["gpus"]  # type: ignore[assignment]

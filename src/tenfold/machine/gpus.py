@@ -68,9 +68,9 @@ def _visible(found: list[Gpu]) -> tuple[Gpu, ...]:
     by_address = {gpu.address: gpu for gpu in found}
     kept = []
     for word in (word.strip() for word in chosen.split(",")):
-        if word.startswith(("GPU-", "MIG-")):
+        if word.startswith(("GPU-", "MIG-")) and found:
             # A name NVML knows but that we did not ask for one by one: the memory is the first GPU's.
-            kept.append(Gpu(word, "by UUID", found[0].memory if found else 0))
+            kept.append(Gpu(word, "by UUID", found[0].memory))
         elif word in by_address:
             kept.append(by_address[word])
         else:

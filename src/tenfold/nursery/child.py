@@ -46,6 +46,7 @@ BROKEN = 70  # exit status of a worker that failed before it could say why (EX_S
 LOOK_EVERY = 0.002  # a wake-up costs the caller about 20 us: 1 % at this rate
 REPORT_EVERY = 0.05
 WEIGH_EVERY = 0.05
+FASTEST_PRINT = 5e-6  # seconds; a task that took less has printed nothing, and is not worth a flush
 WORTH_WEIGHING = 0.001  # seconds; asking for the peak takes a microsecond
 GIVE_BACK_AFTER = 0.25  # a batch is meant to take a hundredth of a second; the rest of a slow one is shared out again
 INLINE = 1 << 20  # a longer parcel travels as shared memory, not through the socket
@@ -53,7 +54,7 @@ INLINE = 1 << 20  # a longer parcel travels as shared memory, not through the so
 _PR_SET_PDEATHSIG = 1
 
 
-def live_forked(wire: int, output: int, slate: int, *, nursery_handle: int, nursery: int) -> None:
+def live_forked(wire: int, out: int, err: int, slate: int, *, nursery_handle: int, nursery: int) -> None:
     """The whole life of a worker that the nursery has just forked. Does not return."""
     os.setsid()
     if sys.platform == "linux":
@@ -61,15 +62,17 @@ def live_forked(wire: int, output: int, slate: int, *, nursery_handle: int, nurs
         if os.getppid() != nursery:
             os._exit(BROKEN)
     client.inherit(nursery_handle)
-    _live(wire, output, slate, loaded_threads=1)
+    _take_outputs(out, err)
+    _live(wire, slate, loaded_threads=1)
 
 
-def live_spawned(wire: int, output: int, slate: int, life: int) -> None:
+def live_spawned(wire: int, out: int, err: int, slate: int, *, life: int) -> None:
     """The whole life of a worker that is a fresh interpreter. Does not return."""
     os.setsid()
     scratch: list[str] = []
     threading.Thread(target=_die_with_caller, args=(life, scratch), daemon=True).start()
-    _live(wire, output, slate, loaded_threads=None, scratch=scratch)
+    _take_outputs(out, err)
+    _live(wire, slate, loaded_threads=None, scratch=scratch)
 
 
 def _die_with_caller(life: int, scratch: list[str]) -> None:
@@ -80,10 +83,7 @@ def _die_with_caller(life: int, scratch: list[str]) -> None:
         os.killpg(0, signal.SIGKILL)
 
 
-def _live(
-    wire_handle: int, output: int, slate_handle: int, *, loaded_threads: int | None, scratch: list[str] | None = None
-) -> None:
-    _take_output(output)
+def _live(wire_handle: int, slate_handle: int, *, loaded_threads: int | None, scratch: list[str] | None = None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the caller, who decides what becomes of us
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
@@ -104,17 +104,22 @@ def _live(
         Worker(wire, slate, order).work(job, content, handles)
     except Closed:
         pass
-    with contextlib.suppress(Exception):
-        sys.stdout.flush()
-        sys.stderr.flush()
+    _flush()
     os._exit(0)
 
 
-def _take_output(output: int) -> None:
+def _flush() -> None:
+    with contextlib.suppress(Exception):  # a task may have closed or replaced them
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+
+def _take_outputs(out: int, err: int) -> None:
     """Everything that this process prints, from Python or from C, goes to the caller."""
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    os.close(output)
+    os.dup2(out, 1)
+    os.dup2(err, 2)
+    os.close(out)
+    os.close(err)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError):
             stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
@@ -183,6 +188,8 @@ class Worker:
             items[place] = None
             if seconds > WORTH_WEIGHING:
                 self._slate.weigh(peak())
+            if seconds > FASTEST_PRINT:
+                _flush()
             if self._reports:
                 self._send_reports()
             if ok:

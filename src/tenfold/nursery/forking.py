@@ -33,7 +33,7 @@ class Forking:
         if scratch is not None:
             self._wire.send(("scratch", scratch))
 
-    def start(self, name: int, descriptors: tuple[int, int, int]) -> None:
+    def start(self, name: int, descriptors: tuple[int, ...]) -> None:
         self._send(("fork", name), descriptors)
 
     def kill(self, name: int) -> None:

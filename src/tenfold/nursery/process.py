@@ -6,7 +6,7 @@ runs the user's code and never creates a tensor.
     in   preload [modules]          import them; what fails is remembered and told to every session
          session + socket           open a session: a caller's call, or a worker that maps in its turn
          scratch path               remove this folder when the session ends
-         fork id + 3 descriptors    fork a worker: its wire, its output, its slate
+         fork id + 4 descriptors    fork a worker: its wire, its stdout and stderr, its slate
          kill id                    kill that worker and everything that it started
     out  nursery {...}              how this nursery is: what it imported, what failed, why it must not fork
          forked id pid | refused id why | exited id status

@@ -16,8 +16,8 @@ import struct
 import tempfile
 import time
 
-SIZE = 1 << 20
-LARGEST = 64 << 10
+SIZE = 8 << 20  # pages that are never touched cost nothing
+LARGEST = 1 << 20
 """The longest body that goes through a slate; longer ones go through the wire."""
 
 _HEADER = 64
@@ -26,7 +26,7 @@ _RECORD = struct.Struct("<IIId")  # length, batch, place, seconds
 _COUNTERS = struct.Struct("<QQQ")
 _DOING = struct.Struct("<qqd")
 _DOING_PLACE = _COUNTERS.size
-_WRAP = 0xFFFFFFFF
+_WRAP = b"\xff\xff\xff\xff"  # in the place of a length: the next record is at the ring's beginning
 OPENING = -1
 """The place that a worker says it is at while it unpickles the items of a batch."""
 
@@ -80,8 +80,8 @@ class Slate:
         if written + skip + size - read > _RING:
             return False
         if skip:
-            if to_end >= 4:
-                struct.pack_into("<I", self._memory, start, _WRAP)
+            if to_end >= _RECORD.size:
+                self._memory[start : start + 4] = _WRAP
             written, start = written + skip, _HEADER
         _RECORD.pack_into(self._memory, start, len(body), batch, place, seconds)
         self._memory[start + _RECORD.size : start + size] = body
@@ -96,18 +96,21 @@ class Slate:
         read, written = counters[1], counters[0]
         seconds: list[float] = []
         bodies: list[bytes] = []
+        unpack, head = _RECORD.unpack_from, _RECORD.size
         while read < written:
             start = _HEADER + read % _RING
             to_end = SIZE - start
-            if to_end < 4 or struct.unpack_from("<I", memory, start)[0] == _WRAP:
+            if to_end < head or memory[start : start + 4] == _WRAP:
                 read += to_end
                 continue
-            length, whose, where, took = _RECORD.unpack_from(memory, start)
-            if whose != batch or where != place + len(bodies):
+            length, whose, where, took = unpack(memory, start)
+            if whose != batch or where != place:
                 break
+            end = start + head + length
             seconds.append(took)
-            bodies.append(memory[start + _RECORD.size : start + _RECORD.size + length])
-            read += _RECORD.size + length
+            bodies.append(memory[start + head : end])
+            read += end - start
+            place += 1
         counters[1] = read
         return seconds, bodies
 

@@ -18,7 +18,7 @@ from tenfold.nursery.starter import Event, Exited, Started
 
 _CODE = (
     "import sys; sys.path[:] = {path!r}; from tenfold.nursery.child import live_spawned; "
-    "live_spawned({wire}, {output}, {slate}, {life})"
+    "live_spawned({descriptors}, life={life})"
 )
 
 
@@ -33,16 +33,16 @@ class Spawning:
         self._life_theirs, self._life_ours = os.pipe()
         self._news: list[Event] = []
 
-    def start(self, name: int, descriptors: tuple[int, int, int]) -> None:
-        wire, output, slate = descriptors
-        code = _CODE.format(path=sys.path, wire=wire, output=output, slate=slate, life=self._life_theirs)
+    def start(self, name: int, descriptors: tuple[int, ...]) -> None:
+        _, out, err, _ = descriptors
+        code = _CODE.format(path=sys.path, descriptors=", ".join(map(str, descriptors)), life=self._life_theirs)
         worker = subprocess.Popen(
             client.command(code),
             pass_fds=(*descriptors, self._life_theirs),
             env=client.environment(),
             stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
+            stdout=out,
+            stderr=err,
         )
         self._workers[name] = worker
         self._news.append(Started(name, worker.pid))

@@ -33,6 +33,30 @@ class Sendable(Protocol):
     def indices(self) -> Sequence[int]: ...
 
 
+class Output:
+    """One stream of a worker's output. Whole lines, so that those of several workers do not run into each other."""
+
+    def __init__(self, stream: str, handle: int) -> None:
+        self.stream = stream
+        self.handle = handle
+        self.tail = bytearray()
+        self._line = bytearray()  # printed, and not ended yet
+
+    def read(self, *, all_of_it: bool) -> tuple[str, bool]:
+        """What has been printed since the last call, to the end of a line or all of it; and whether it has ended."""
+        found = bytearray()
+        ended = False
+        with contextlib.suppress(BlockingIOError):
+            while data := os.read(self.handle, 65536):
+                found += data
+            ended = True
+        self.tail = (self.tail + found)[-TAIL:]
+        self._line += found
+        end = len(self._line) if ended or all_of_it else self._line.rfind(b"\n") + 1
+        text, self._line = self._line[:end], self._line[end:]
+        return text.decode(errors="replace"), ended
+
+
 class Worker:
     """The caller's view of one worker process."""
 
@@ -42,8 +66,13 @@ class Worker:
         ours, self._theirs = socket.socketpair()
         ours.setblocking(False)
         self.wire = Wire(ours)
-        self.output, self._output_theirs = os.pipe()
-        os.set_blocking(self.output, False)
+        self.outputs: list[Output] = []
+        self._outputs_theirs: list[int] = []
+        for stream in ("stdout", "stderr"):
+            output, theirs = os.pipe()
+            os.set_blocking(output, False)
+            self.outputs.append(Output(stream, output))
+            self._outputs_theirs.append(theirs)
         self._slate_handle = slate.create()
         self.slate = slate.Slate(self._slate_handle)
         self.pid = 0
@@ -52,26 +81,26 @@ class Worker:
         self.memory_at_start: int | None = None
         self.leaving = False
         self.verdict: Failure | None = None  # why we killed it
-        self.tail = bytearray()
-        self._line = bytearray()  # printed, and not ended yet
+        self._open = True
         self.starter: Starter | None = None
 
     @property
-    def theirs(self) -> tuple[int, int, int]:
-        return self._theirs.fileno(), self._output_theirs, self._slate_handle
+    def theirs(self) -> tuple[int, ...]:
+        return self._theirs.fileno(), *self._outputs_theirs, self._slate_handle
 
     def close_theirs(self) -> None:
         """The worker has its ends now; ours must go, or we would never see it close them."""
-        if self._output_theirs >= 0:
+        if self._open:
             self._theirs.close()
-            os.close(self._output_theirs)
-            os.close(self._slate_handle)
-            self._output_theirs = -1
+            for handle in (*self._outputs_theirs, self._slate_handle):
+                os.close(handle)
+            self._open = False
 
     def close(self) -> None:
         self.close_theirs()
         self.wire.close()
-        os.close(self.output)
+        for output in self.outputs:
+            os.close(output.handle)
         self.slate.close()
 
     # -- giving it work -----------------------------------------------------------------------------------------
@@ -96,22 +125,10 @@ class Worker:
 
     # -- looking at it ------------------------------------------------------------------------------------------
 
-    def read_output(self) -> tuple[str, bool]:
-        """The lines that it has printed since the last call, and whether those were the last.
-
-        Whole lines, so that those of several workers do not run into each other.
-        """
-        found = bytearray()
-        ended = False
-        with contextlib.suppress(BlockingIOError):
-            while data := os.read(self.output, 65536):
-                found += data
-            ended = True
-        self.tail = (self.tail + found)[-TAIL:]
-        self._line += found
-        end = len(self._line) if ended else self._line.rfind(b"\n") + 1
-        text, self._line = self._line[:end], self._line[end:]
-        return text.decode(errors="replace"), ended
+    @property
+    def tail(self) -> bytes:
+        """The last that it wrote, to either stream."""
+        return b"".join(bytes(output.tail) for output in self.outputs)[-TAIL:]
 
     def excess(self) -> Failure | None:
         """The failure of its task where that uses more memory than its seat has."""

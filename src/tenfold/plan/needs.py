@@ -11,6 +11,9 @@ from tenfold.errors import BadCall
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
+SMALLEST = 0.01  # of a core or a GPU: more than a hundred tasks on one are a mistake
+
+
 @dataclass(frozen=True, slots=True)
 class Needs:
     """What one task asks for."""
@@ -37,11 +40,11 @@ def needs(cpus: float, gpus: float, memory: int | str | None) -> Needs:
 
 
 def _fault(name: str, value: object, *, zero: bool) -> list[str]:
-    least = "0, a fraction below 1" if zero else "a fraction below 1"
+    least = "0, a fraction from 0.01 to 1" if zero else "a fraction from 0.01 to 1"
     accepted = f"expected {least}, or a whole number"
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return [f"{name}={value!r}: {accepted}"]
-    if value < 0 or (value == 0 and not zero) or (value > 1 and value != int(value)):
+    if value < 0 or (value == 0 and not zero) or 0 < value < SMALLEST or (value > 1 and value != int(value)):
         return [f"{name}={value!r}: {accepted}"]
     return []
 

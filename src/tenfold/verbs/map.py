@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import secrets
 import shutil
@@ -63,6 +64,7 @@ def map(  # noqa: A001
     progress             False shows nothing
     """
     _check(task, items, retries, on_error, seed, run)
+    timeout = None if timeout == math.inf else timeout
     chosen = choice(engine, workers)
     abilities = chosen.engine.abilities
     plan = choose(

@@ -39,6 +39,10 @@ class Invitation:
     """What every task needs."""
     seats: tuple[Seat, ...]
     """The plan's."""
+    environment: dict[str, str]
+    """The caller's, which tasks are to see."""
+    folder: str
+    """The caller's current folder, likewise."""
     claims: str | None
     """The shared file in which processes agree on seats; None where threads share one process."""
 
@@ -133,8 +137,19 @@ def _seat(invitation: Invitation) -> Iterator[Seat]:
     with open(invitation.claims, "r+b", buffering=0) as file:
         index = _claim(file.fileno(), len(invitation.seats))
         seat = invitation.seats[index]
-        with lent(seat):
+        with lent(seat, invitation.environment), _in_folder(invitation.folder):
             yield seat
+
+
+@contextlib.contextmanager
+def _in_folder(path: str) -> Iterator[None]:
+    before = os.getcwd()
+    with contextlib.suppress(OSError):  # the caller's folder is gone: stay where we are
+        os.chdir(path)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 def _claim(file: int, count: int) -> int:
@@ -143,7 +158,7 @@ def _claim(file: int, count: int) -> int:
     A byte lock marks a seat as in use and ends with our process, however that ends; the file says who had it last.
     """
     owners = [_OWNER.unpack(os.pread(file, _OWNER.size, n * _OWNER.size))[0] for n in range(count)]
-    mine, me = [n for n in range(count) if owners[n] == os.getpid()], os.getpid()
+    mine = [n for n in range(count) if owners[n] == os.getpid()]
     unowned = [n for n in range(count) if owners[n] == 0 or not _lives(owners[n])]
     others = [n for n in range(count) if n not in mine and n not in unowned]
     while True:
@@ -152,7 +167,7 @@ def _claim(file: int, count: int) -> int:
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, _OWNER.size, index * _OWNER.size)
             except OSError:
                 continue
-            os.pwrite(file, _OWNER.pack(me), index * _OWNER.size)
+            os.pwrite(file, _OWNER.pack(os.getpid()), index * _OWNER.size)
             return index
 
 

@@ -121,12 +121,14 @@ _task: ContextVar[Here | None] = ContextVar("tenfold_task", default=None)
 _process_task: Here | None = None  # a thread that a task starts has no context of its own
 
 
-def enter(task: Here | None, *, whole_process: bool) -> None:
-    """Called around each task by the one that runs it."""
+def enter(task: Here | None, *, whole_process: bool) -> Here | None:
+    """Called around each task by the one that runs it; returns the task that was under way."""
     global _process_task
+    before = _task.get()
     _task.set(task)
     if whole_process:
         _process_task = task
+    return before
 
 
 def here() -> Here:

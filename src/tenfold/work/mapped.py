@@ -25,7 +25,8 @@ def _reduce(array: Any) -> Any:
         array.flush()
     whole = numpy.frombuffer(array._mmap, numpy.uint8)
     # numpy keeps the first map's offset on every slice, so the place is found from the addresses.
-    low, high = numpy.lib.array_utils.byte_bounds(array)
+    bounds = numpy.lib.array_utils.byte_bounds if hasattr(numpy.lib, "array_utils") else getattr(numpy, "byte_bounds")  # noqa: B009  # NumPy 1
+    low, high = bounds(array)
     base = whole.__array_interface__["data"][0]
     page = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
     first = array.__array_interface__["data"][0] - low

@@ -26,10 +26,12 @@ from typing import IO, Any
 import cloudpickle
 
 from tenfold import frameworks
+from tenfold.errors import BadCall
 from tenfold.work import mapped
 
 PROTOCOL = 5
 BESIDE = 64 << 10  # a buffer from this size on stays out of the pickle
+WORTH_A_MAP = 64 << 20
 ALIGNMENT = 64  # what BLAS and XLA like; a cache line
 
 _ATOMS = frozenset({int, float, str, bool, type(None), complex, bytes})
@@ -83,7 +85,14 @@ def pack(value: object) -> Parcel:
 
 
 def pack_function(function: Callable[..., Any]) -> Parcel:
-    return _dump(function, _ByValue)
+    """Pickle a function by value, with everything that it closes over."""
+    try:
+        return _dump(function, _ByValue)
+    except Exception as error:
+        raise BadCall(
+            f"task={function!r} cannot be sent to a worker: {type(error).__name__}: {error}. Make what cannot travel "
+            "(open files, locks, connections) inside the function"
+        ) from error
 
 
 def unpack(memory: Buffer, *, writable: bool = True) -> Any:
@@ -114,6 +123,18 @@ def shared(parcel: Parcel) -> int:
 def attach(handle: int) -> mmap.mmap:
     """The memory behind a descriptor, private to this process: what is written to it, nobody else sees."""
     return mmap.mmap(handle, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+
+
+def load(handle: int) -> bytearray | mmap.mmap:
+    """The same, for many: Python keeps a descriptor for every map, so only what is worth one is mapped."""
+    size = os.fstat(handle).st_size
+    if size >= WORTH_A_MAP:
+        return attach(handle)
+    memory = bytearray(size)
+    view, place = memoryview(memory), 0
+    while place < size:
+        place += os.preadv(handle, [view[place:]], place)
+    return memory
 
 
 def _nameless_file() -> int:

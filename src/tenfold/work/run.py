@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import sys
 import threading
 import time
 import traceback
@@ -73,7 +72,7 @@ class Runner:
     def run(self, index: int, attempt: int, item: Any) -> tuple[bool, Any, float]:
         """(True, value, seconds), or (False, Failure, seconds). Never raises."""
         task = here.Here(index, attempt, self._job.seed, self._seat, self._job.folder, self._post)
-        here.enter(task, whole_process=self._whole_process)
+        before = here.enter(task, whole_process=self._whole_process)
         self._current = index
         began = time.perf_counter()
         try:
@@ -82,10 +81,12 @@ class Runner:
                 began = time.perf_counter()
             if self._job.timeout is None:
                 return True, self._function(item), time.perf_counter() - began
-            with _alarm(self._job.timeout):
+            with _alarm(self._job.timeout, task):
                 value = self._function(item)
             return True, value, time.perf_counter() - began
-        except _TimeIsUp:
+        except _TimeIsUp as up:
+            if up.whose is not task:
+                raise  # an outer task's
             failure = Failure("timeout", f"it ran longer than timeout={self._job.timeout:g} s and was stopped")
             return False, failure, time.perf_counter() - began
         except BaseException as error:
@@ -93,7 +94,7 @@ class Runner:
                 raise  # the caller's own process: Ctrl-C is for the caller
             return False, raised(error), time.perf_counter() - began
         finally:
-            here.enter(None, whole_process=self._whole_process)
+            here.enter(before, whole_process=self._whole_process)
 
     def _framework_arrived(self, module: str) -> None:
         """A task imported a framework itself: it must be settled and seeded as if it had been there before."""
@@ -138,21 +139,42 @@ def _without_our_frames(tb: TracebackType | None) -> TracebackType | None:
 class _TimeIsUp(BaseException):
     """Raised in the task by the alarm; not an Exception, so that a task's own `except Exception` lets it through."""
 
+    def __init__(self, whose: object) -> None:
+        super().__init__()
+        self.whose = whose
+
+
+_deadlines: list[tuple[float, object]] = []  # of the tasks that are under way in the main thread, outermost first
+
 
 @contextlib.contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
-    """Raise `_TimeIsUp` in the block after `seconds`: the main thread's Python code only."""
-    if threading.current_thread() is not threading.main_thread() or sys.platform == "win32":
+def _alarm(seconds: float, whose: object) -> Iterator[None]:
+    """Raise `_TimeIsUp(whose)` in the block after `seconds`: the main thread's Python code only.
+
+    A task may call `map` in its turn, so there may be several; the one timer is set to the first that is due.
+    """
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-
-    def ring(_signal: int, _frame: FrameType | None) -> None:
-        raise _TimeIsUp
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    _deadlines.append((time.monotonic() + seconds, whose))
+    before = signal.signal(signal.SIGALRM, _ring)
+    _set_timer()
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        _deadlines.pop()
         signal.signal(signal.SIGALRM, before)
+        _set_timer()
+
+
+def _ring(_signal: int, _frame: FrameType | None) -> None:
+    now = time.monotonic()
+    for deadline, whose in _deadlines:
+        if deadline <= now:
+            raise _TimeIsUp(whose)
+    _set_timer()
+
+
+def _set_timer() -> None:
+    due = min((deadline for deadline, _ in _deadlines), default=None)
+    signal.setitimer(signal.ITIMER_REAL, max(1e-3, due - time.monotonic()) if due is not None else 0)

@@ -31,10 +31,7 @@ def settle(seat: Seat, environment: Mapping[str, str], *, loaded_threads: int | 
 
     `loaded_threads` is the thread count with which the imported libraries were loaded, where that is known.
     """
-    wanted = dict(environment) | variables(seat, environment)
-    for name in os.environ.keys() - wanted.keys():
-        del os.environ[name]
-    os.environ.update(wanted)
+    _replace_environment({**environment, **variables(seat, environment)})
     if seat.cores and hasattr(os, "sched_setaffinity"):
         with contextlib.suppress(OSError):  # a core that was taken away since the plan was made
             os.sched_setaffinity(0, seat.cores)
@@ -43,13 +40,18 @@ def settle(seat: Seat, environment: Mapping[str, str], *, loaded_threads: int | 
             member.settle(seat)
 
 
+def _replace_environment(wanted: Mapping[str, str]) -> None:
+    for name in os.environ.keys() - wanted.keys():
+        del os.environ[name]
+    os.environ.update(wanted)
+
+
 @contextlib.contextmanager
-def lent(seat: Seat) -> Iterator[None]:
+def lent(seat: Seat, environment: Mapping[str, str]) -> Iterator[None]:
     """Take the seat for a while, in a worker process that is somebody else's; everything is undone afterwards."""
     before = dict(os.environ)
     cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
-    wanted = variables(seat, before)
-    os.environ.update(wanted)
+    _replace_environment({**environment, **variables(seat, environment)})
     if seat.cores and cores is not None:
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, seat.cores)
@@ -57,9 +59,7 @@ def lent(seat: Seat) -> Iterator[None]:
         with borrowed(seat):
             yield
     finally:
-        for name in wanted.keys() - before.keys():
-            os.environ.pop(name, None)
-        os.environ.update(before)
+        _replace_environment(before)
         if cores is not None:
             os.sched_setaffinity(0, cores)
 
