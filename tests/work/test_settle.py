@@ -109,7 +109,7 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         with contextlib.suppress(ZeroDivisionError), borrowed(seat):
             1 / 0
         states["after an error"] = state()
-        with lent(seat):
+        with lent(seat, dict(os.environ)):
             states["lent"] = state()
             del os.environ["OMP_NUM_THREADS"]
         states["after lending"] = state()
@@ -202,7 +202,7 @@ def test_a_task_that_removes_a_variable_does_not_hurt_its_host(tmp_path: Path) -
         from tenfold.plan.seats import Seat
         from tenfold.work.settle import lent
         before = dict(os.environ)
-        with lent(Seat(0, 1, ())):
+        with lent(Seat(0, 1, ()), dict(os.environ)):
             os.environ.pop("CUDA_VISIBLE_DEVICES", None)
             os.environ.pop("TENFOLD_SEAT", None)
         print(json.dumps(dict(os.environ) == before))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,16 @@ THREAD_VARIABLES = (
 )
 
 
+def _threadpoolctl() -> Any:
+    """threadpoolctl, without the variable that its import leaves in an environment that may be the caller's."""
+    had = "KMP_DUPLICATE_LIB_OK" in os.environ
+    import threadpoolctl
+
+    if not had:
+        os.environ.pop("KMP_DUPLICATE_LIB_OK", None)
+    return threadpoolctl
+
+
 class Member(Framework):
     modules = ("numpy", "numpy.random")
     distributions = ("numpy",)
@@ -29,9 +40,7 @@ class Member(Framework):
 
     def settle(self, seat: Seat) -> Callable[[], None] | None:
         # The variables are read when a library is loaded; a forked worker has them loaded already.
-        import threadpoolctl
-
-        limits: Any = threadpoolctl.threadpool_limits(limits=seat.threads)
+        limits: Any = _threadpoolctl().threadpool_limits(limits=seat.threads)
         undo: Callable[[], None] = limits.restore_original_limits
         return undo
 
