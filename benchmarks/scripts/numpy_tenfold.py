@@ -1,6 +1,6 @@
 """The CuPy iterations of the question with tenfold (on NumPy). Arguments: ITERATIONS ROWS EPOCHS [isolate]."""
 
-# ruff: noqa: I001, N806  # for its users tenfold is third-party, and sorted so; the names are the question's
+# ruff: noqa: N806  # for its users tenfold is third-party, and sorted so; the names are the question's
 
 import sys
 from functools import partial

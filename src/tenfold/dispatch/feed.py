@@ -22,6 +22,8 @@ class Feed:
         self._total = len(items) if isinstance(items, Sized) else None
         self._journal = journal
         self._resumable = resumable
+        count = journal.meta("count") if resumable else None
+        self._expected = int(count) if count else None
         self._finished = deque(journal.finished() if resumable else [])
         self._again: deque[tuple[int, Sequence[int], list[Any]]] = deque()
         self._batches = 0
@@ -75,7 +77,19 @@ class Feed:
         first = self.drawn
         self.drawn += len(items)
         self.exhausted = len(items) < size
+        self._check_count()
         return first, items
+
+    def _check_count(self) -> None:
+        """A run that was finished has a number of items; a generator shows only at its end that it has another."""
+        if self._expected is None or (self.drawn <= self._expected and not self.exhausted):
+            return
+        if self.drawn != self._expected:
+            now = self.drawn if self.exhausted else "more"
+            raise RunDiffers(
+                f"the run differs: there were {self._expected} items and are now {now}. "
+                "Give run= another folder, or fresh=True to start this one anew"
+            )
 
     def _unfinished(self, size: int) -> tuple[int, list[Any]]:
         """Skip what was finished, making sure that it is the same item; stop before the next finished one."""
@@ -92,6 +106,7 @@ class Feed:
                 if not self._finished:
                     return self._fresh(size)
         self.exhausted = True
+        self._check_count()
         return self.drawn, []
 
 

@@ -23,7 +23,7 @@ from tenfold import machine
 from tenfold.engines import Batch, Broken, Event, Failed, Finished, FinishedLarge, GivenBack, Printed, Reported
 from tenfold.errors import WorkersUnavailable
 from tenfold.machine import Machine
-from tenfold.nursery import child, leases, used
+from tenfold.nursery import child, groups, leases, used
 from tenfold.nursery.forking import Forking, NurseryLost
 from tenfold.nursery.slate import OPENING
 from tenfold.nursery.spawning import Spawning
@@ -161,7 +161,11 @@ class LocalCrew:
         if self._plan.isolate:
             ready = [worker for worker in ready if not worker.batches]
         idle = next((worker for worker in ready if not worker.batches), None)
-        return idle or self._start_worker() or min(ready, key=lambda worker: len(worker.batches), default=None)
+        worker = idle or self._start_worker()
+        if worker is not None:
+            return worker
+        ready = [worker for worker in ready if worker.name in self._workers]  # the nursery may just have been lost
+        return min(ready, key=lambda worker: len(worker.batches), default=None)
 
     def _hand_over(self, worker: Worker, batch: Batch) -> None:
         try:
@@ -208,7 +212,8 @@ class LocalCrew:
             "path": list(sys.path),
             "argv": list(sys.argv),
             "alone": self._plan.isolate,
-            "retire_above": self._retire_above,
+            # Where memory is limited, what a task leaves behind in its worker must not weigh on the next one.
+            "retire_above": min(self._retire_above, (seat.memory or self._retire_above * 4) // 4),
             "scratch": self._job.folder if self._job.scratch else None,
         }
         worker.enlist(order, self._job, self._function_bytes, self._function_handle)
@@ -277,6 +282,7 @@ class LocalCrew:
         self._listen_to_starter()
         for worker in [worker for worker in self._workers.values() if worker.starter is not self._spawner]:
             self._stillborn = 0
+            groups.kill_rest(worker.pid)
             self._bury(worker, -signal.SIGKILL)
 
     def _bury(self, worker: Worker, status: int) -> None:
@@ -285,10 +291,10 @@ class LocalCrew:
         self._drain(worker)
         self._read_outputs(worker)
         running = worker.slate.seen()
-        began = worker.memory_at_start is not None
+        began = worker.ready
         del self._workers[worker.name]
         for handle in (worker.wire.fileno(), *[output.handle for output in worker.outputs]):
-            with contextlib.suppress(KeyError):
+            with contextlib.suppress(KeyError, ValueError):
                 self._selector.unregister(handle)
         apart = running is not None and running[1] == OPENING and len(worker.batches[0].indices) > 1
         if running is not None and not apart and worker.is_at(*running[:2]):
@@ -301,10 +307,7 @@ class LocalCrew:
         self._events += [GivenBack(batch.id, apart=apart) for batch in worker.batches]
         leases.give(worker.seat)
         self._free.append(worker.seat)
-        self._count_stillborn(began, status, worker)
         worker.close()
-
-    def _count_stillborn(self, began: bool, status: int, worker: Worker) -> None:
         self._stillborn = 0 if began else self._stillborn + 1
         if self._stillborn >= STILLBORN_LIMIT:
             text = describe(status, worker.tail, 0)
@@ -350,7 +353,7 @@ class LocalCrew:
     def _hear(self, worker: Worker, message: tuple[Any, ...], handles: list[int]) -> None:
         kind, *rest = message  # "look" asks for nothing more: the slate has been read by now
         if kind == "ready":
-            worker.memory_at_start = rest[0]
+            worker.ready = True
         elif kind == "large":
             seconds, inline = rest
             memory = parcel.load(handles[0]) if handles else inline

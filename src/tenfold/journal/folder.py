@@ -34,13 +34,15 @@ class Folder:
 
     def prepare(self) -> None:
         """Make it, or see that it is usable."""
-        if self.path.exists() and not self.path.is_dir():
-            raise RunUnusable(f"run={str(self.path)!r} is a file; give the name of a folder")
         try:
+            if self.path.exists() and not self.path.is_dir():
+                raise RunUnusable(f"run={str(self.path)!r} is a file; give the name of a folder")
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.values.mkdir(mode=0o700, exist_ok=True)
             with open(self._lock, "a"):
                 pass
+        except RunUnusable:
+            raise
         except OSError as error:
             raise self.unusable(error) from error
 
@@ -68,9 +70,9 @@ class Folder:
                 raise RunUnusable(
                     f"run={str(self.path)!r} is in use by process {holder}; wait for it, or give another folder"
                 )
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
+            with contextlib.suppress(OSError):  # a full disk: who holds it is only said to be kind
+                os.ftruncate(file.fileno(), 0)
+                os.pwrite(file.fileno(), str(os.getpid()).encode(), 0)
             yield
 
 

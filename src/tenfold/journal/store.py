@@ -120,7 +120,7 @@ class Journal:
 
     @property
     def _place(self) -> str:
-        return repr(str(self.folder.path)) if self.folder else "the journal in temporary storage"
+        return f"run={str(self.folder.path)!r}" if self.folder else "a call without run="
 
     @contextlib.contextmanager
     def _trouble(self) -> Iterator[None]:
@@ -130,7 +130,7 @@ class Journal:
             if isinstance(error, RunUnusable):
                 raise
             raise RunUnusable(
-                f"the journal of run {self._place} cannot be used: {error}. What was committed is kept; "
+                f"{self._place}: its journal cannot be used: {error}. What was committed is kept; "
                 "when the cause is gone, the same call continues"
             ) from error
 

@@ -78,7 +78,8 @@ def live_spawned(wire: int, out: int, err: int, slate: int, *, life: int) -> Non
 def _die_with_caller(life: int, scratch: list[str]) -> None:
     os.read(life, 1)  # returns when the caller's end closes, and the kernel does that even on SIGKILL
     for path in scratch:
-        shutil.rmtree(path, ignore_errors=True)
+        while os.path.exists(path):  # other workers are removing it, too, and get in each other's way
+            shutil.rmtree(path, ignore_errors=True)
     with contextlib.suppress(OSError):
         os.killpg(0, signal.SIGKILL)
 
@@ -155,7 +156,7 @@ class Worker:
         except BaseException as error:
             self._send(("broken", raised(error)))
             return
-        self._send(("ready", private(os.getpid())))
+        self._send(("ready",))
         with runner:
             while True:
                 (_, batch, attempt, indices, content), handles = self._wire.receive()
@@ -183,6 +184,8 @@ class Worker:
         began = time.perf_counter()
         last = len(indices) - 1
         for place, index in enumerate(indices):
+            if self._seat.memory is not None:
+                self._slate.stand_on(private(os.getpid()))
             self._slate.doing(batch, place)
             ok, value, seconds = runner.run(index, attempt, items[place])
             items[place] = None
@@ -247,7 +250,7 @@ class Worker:
     def _grew(self) -> bool:
         """Memory that frameworks never give back: a fresh process is cheap."""
         now = time.perf_counter()
-        if now - self._weighed < WEIGH_EVERY:
+        if now - self._weighed < WEIGH_EVERY and self._seat.memory is None:
             return False
         self._weighed = now
         return private(os.getpid()) - self._at_start > self._retire_above

@@ -61,10 +61,11 @@ class Client:
 
     def written(self) -> str:
         """What the nursery has printed: imports say there why they failed."""
-        if self.log is None:
-            return ""
-        self.log.seek(0)
-        return self.log.read().decode(errors="replace")
+        with contextlib.suppress(ValueError):  # closed by another thread, which lost it too
+            if self.log is not None:
+                self.log.seek(0)
+                return self.log.read().decode(errors="replace")
+        return ""
 
     def close(self) -> None:
         """End the nursery and everything that it started."""

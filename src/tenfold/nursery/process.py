@@ -15,6 +15,7 @@ runs the user's code and never creates a tensor.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import gc
 import importlib
@@ -30,8 +31,10 @@ from pathlib import Path
 from typing import Any
 
 from tenfold import frameworks
-from tenfold.nursery import child
+from tenfold.nursery import child, groups
 from tenfold.nursery.wire import Closed, Wire
+
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 class Session:
@@ -50,6 +53,7 @@ class Nursery:
         self._selector = selectors.DefaultSelector()
         self._sessions: dict[int, Session] = {}
         self._state: dict[str, Any] = {"imported": {}, "failed": {}, "unsafe": None, "pid": os.getpid()}
+        self._ending: set[int] = set()  # workers whose session is over, and that are not reaped yet
         self._life: int | None = None
         self._listener: socket.socket | None = None
         self._idle_limit = idle_limit
@@ -63,6 +67,7 @@ class Nursery:
 
     def serve(self, first: socket.socket | None, life: int | None, listener: socket.socket | None = None) -> None:
         """Serve until the caller is gone (`life` is the end of a pipe whose other end it holds), or until idle."""
+        _adopt_orphans()
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._alarm_end.fileno(), warn_on_full_buffer=False)
         self._selector.register(self._alarm, selectors.EVENT_READ, self._reap)
@@ -138,7 +143,7 @@ class Nursery:
         elif order == "kill":
             for pid, name in session.workers.items():
                 if name == rest[0]:
-                    _kill_group(pid)
+                    groups.kill(pid)
 
     def _tell(self, session: Session, *message: Any) -> None:
         with contextlib.suppress(Closed):  # its end is noticed by the next read
@@ -150,8 +155,9 @@ class Nursery:
             return
         self._selector.unregister(session.wire.socket)
         session.wire.close()
+        self._ending.update(session.workers)
         for pid in session.workers:
-            _kill_group(pid)
+            groups.kill(pid)
         for path in session.scratch:
             shutil.rmtree(path, ignore_errors=True)
 
@@ -221,6 +227,13 @@ class Nursery:
         for session in self._sessions.values():
             session.wire.close()
 
+    def _kill_orphans(self) -> None:
+        """A child of ours that is no worker was started by one that is gone."""
+        workers = {pid for session in self._sessions.values() for pid in session.workers} | self._ending
+        for pid in _children():
+            if pid not in workers:
+                groups.kill(pid)
+
     def _reap(self) -> None:
         with contextlib.suppress(BlockingIOError):
             while self._alarm.recv(4096):
@@ -233,20 +246,27 @@ class Nursery:
                 return
             if found is None:
                 return
-            _kill_group(found.si_pid)
+            groups.kill(found.si_pid)
             _, status = os.waitpid(found.si_pid, 0)
+            self._kill_orphans()
+            self._ending.discard(found.si_pid)
             for session in self._sessions.values():
                 if found.si_pid in session.workers:
                     self._tell(session, "exited", session.workers.pop(found.si_pid), os.waitstatus_to_exitcode(status))
                     break
 
 
-def _kill_group(pid: int) -> None:
-    """Kill a worker and whatever it started; each worker leads a process group of its own."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
-    with contextlib.suppress(ProcessLookupError):  # it may not have made its group yet
-        os.kill(pid, signal.SIGKILL)
+def _adopt_orphans() -> None:
+    """Processes whose worker is gone become our children, also those that made a session of their own."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _children() -> list[int]:
+    try:
+        return [int(word) for word in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+    except OSError:  # a kernel without it
+        return []
 
 
 def select_now(handle: int) -> bool:

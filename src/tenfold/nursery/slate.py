@@ -1,6 +1,6 @@
 """Shared memory between a worker and its caller: small results, and what the worker is doing right now.
 
-    [written][read][peak][batch][place][since]  [length batch place seconds body][length batch place ...]...   a ring
+    [written][read][peak][floor][batch][place][since]  [length batch place seconds body][length ...]...   a ring
 
 The worker writes each result as soon as it has it; the caller reads when it is woken, and from time to time. So a
 result that was finished when the worker was killed is not lost, the task that killed it is known, and the clock of a
@@ -17,13 +17,13 @@ import tempfile
 import time
 
 SIZE = 8 << 20  # pages that are never touched cost nothing
+SMALL = 1 << 20
 LARGEST = 1 << 20
 """The longest body that goes through a slate; longer ones go through the wire."""
 
 _HEADER = 64
-_RING = SIZE - _HEADER
 _RECORD = struct.Struct("<IIId")  # length, batch, place, seconds
-_COUNTERS = struct.Struct("<QQQ")
+_COUNTERS = struct.Struct("<QQQQ")
 _DOING = struct.Struct("<qqd")
 _DOING_PLACE = _COUNTERS.size
 _WRAP = b"\xff\xff\xff\xff"  # in the place of a length: the next record is at the ring's beginning
@@ -40,7 +40,10 @@ def create() -> int:
     else:
         with tempfile.TemporaryFile() as file:
             handle = os.dup(file.fileno())
-    os.ftruncate(handle, SIZE)
+    try:
+        os.ftruncate(handle, SIZE)
+    except OSError:  # a limit on the size of files (ulimit -f) applies to shared memory, too
+        os.ftruncate(handle, SMALL)
     return handle
 
 
@@ -48,8 +51,12 @@ class Slate:
     """One side's view."""
 
     def __init__(self, handle: int) -> None:
-        self._memory = mmap.mmap(handle, SIZE)
-        self._counters = memoryview(self._memory)[: _COUNTERS.size].cast("Q")  # [0] written, [1] read, [2] peak
+        self._memory = mmap.mmap(handle, 0)
+        self._size = len(self._memory)
+        self._ring = self._size - _HEADER
+        self._counters = memoryview(self._memory)[: _COUNTERS.size].cast(
+            "Q"
+        )  # [0] written, [1] read, [2] peak, [3] floor
 
     def close(self) -> None:
         self._counters.release()
@@ -69,15 +76,19 @@ class Slate:
         """Say how much memory this process has used at most."""
         self._counters[2] = peak
 
+    def stand_on(self, floor: int) -> None:
+        """Say how much memory this process has before the next task."""
+        self._counters[3] = floor
+
     def put(self, batch: int, place: int, seconds: float, body: bytes) -> bool:
         """Write one result; False where it does not fit now."""
         counters = self._counters
         written, read = counters[0], counters[1]
         size = _RECORD.size + len(body)
-        start = _HEADER + written % _RING
-        to_end = SIZE - start
+        start = _HEADER + written % self._ring
+        to_end = self._size - start
         skip = to_end if to_end < size else 0
-        if written + skip + size - read > _RING:
+        if written + skip + size - read > self._ring:
             return False
         if skip:
             if to_end >= _RECORD.size:
@@ -98,8 +109,8 @@ class Slate:
         bodies: list[bytes] = []
         unpack, head = _RECORD.unpack_from, _RECORD.size
         while read < written:
-            start = _HEADER + read % _RING
-            to_end = SIZE - start
+            start = _HEADER + read % self._ring
+            to_end = self._size - start
             if to_end < head or memory[start : start + 4] == _WRAP:
                 read += to_end
                 continue
@@ -118,6 +129,11 @@ class Slate:
     def peak(self) -> int:
         """Most resident bytes of the worker, as it last said."""
         return self._counters[2]
+
+    @property
+    def floor(self) -> int:
+        """Private bytes of the worker before its task; 0 where nobody needs to know."""
+        return self._counters[3]
 
     def seen(self) -> tuple[int, int, float] | None:
         """(batch, place, seconds so far) of the task that is running, or None."""

@@ -6,14 +6,12 @@ Each imports its frameworks by itself, so it starts in seconds instead of millis
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterable
 
-from tenfold.nursery import client
+from tenfold.nursery import client, groups
 from tenfold.nursery.starter import Event, Exited, Started
 
 _CODE = (
@@ -50,7 +48,7 @@ class Spawning:
     def kill(self, name: int) -> None:
         worker = self._workers.get(name)
         if worker is not None and worker.poll() is None:
-            _kill_group(worker)
+            groups.kill(worker.pid)
 
     def events(self) -> list[Event]:
         found, self._news = self._news, []
@@ -58,19 +56,14 @@ class Spawning:
             status = worker.poll()
             if status is not None:
                 del self._workers[name]
+                groups.kill_rest(worker.pid)
                 found.append(Exited(name, status))
         return found
 
     def close(self) -> None:
         for worker in self._workers.values():
-            _kill_group(worker)
+            groups.kill(worker.pid)
             worker.wait()
         self._workers.clear()
         os.close(self._life_ours)
         os.close(self._life_theirs)
-
-
-def _kill_group(worker: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(worker.pid, signal.SIGKILL)
-    worker.kill()

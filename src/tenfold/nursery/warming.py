@@ -142,15 +142,13 @@ def serve(path: str, minutes: float) -> None:
         os._exit(0)
 
 
-_launched: list[subprocess.Popen[bytes]] = []  # it is meant to go on when we end: nobody waits for it
-
-
 def _launch(path: Path, minutes: float) -> None:
     from tenfold.nursery import client
 
-    code = f"import sys; sys.path[:] = {sys.path!r}; from tenfold.nursery.warming import serve; "
-    code += f"serve({str(path)!r}, {minutes!r})"
-    process = subprocess.Popen(
+    # Forked once more, so that it is nobody's child: we neither wait for it nor leave a zombie.
+    code = "import os, sys; os.fork() and os._exit(0); "
+    code += f"sys.path[:] = {sys.path!r}; from tenfold.nursery.warming import serve; serve({str(path)!r}, {minutes!r})"
+    subprocess.run(
         client.command(code),
         env=client.environment(),
         stdin=subprocess.DEVNULL,
@@ -158,8 +156,8 @@ def _launch(path: Path, minutes: float) -> None:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
         cwd="/",
+        check=True,
     )
-    _launched.append(process)
 
 
 def _connect_soon(limit: float = 20.0) -> socket.socket:

@@ -78,7 +78,7 @@ class Worker:
         self.pid = 0
         self.batches: deque[Sendable] = deque()
         self.place = 0  # tasks of the first batch that are done
-        self.memory_at_start: int | None = None
+        self.ready = False
         self.leaving = False
         self.verdict: Failure | None = None  # why we killed it
         self._open = True
@@ -132,9 +132,9 @@ class Worker:
 
     def excess(self) -> Failure | None:
         """The failure of its task where that uses more memory than its seat has."""
-        if self.seat.memory is None or self.memory_at_start is None or self.slate.seen() is None:
+        if self.seat.memory is None or not self.slate.floor or self.slate.seen() is None:
             return None
-        in_use = private(self.pid) - self.memory_at_start
+        in_use = private(self.pid) - self.slate.floor
         if in_use <= self.seat.memory:
             return None
         text = f"it used {readable(in_use)}, and memory={readable(self.seat.memory)}; it was stopped"

@@ -24,7 +24,7 @@ from tenfold.dispatch.using import choice
 from tenfold.engines import Engine
 from tenfold.errors import BadCall, RunDiffers, TasksFailed
 from tenfold.journal import fingerprint
-from tenfold.journal.folder import Folder
+from tenfold.journal.folder import Folder, is_run
 from tenfold.journal.store import Journal
 from tenfold.nursery import used
 from tenfold.plan.choose import Plan, choose
@@ -151,7 +151,7 @@ def _journal(run: str | os.PathLike[str] | None, *, fresh: bool) -> Iterator[Jou
     folder = Folder(run)
     folder.prepare()
     with folder.locked():
-        if fresh:
+        if fresh and is_run(folder.path):
             _clear(folder)
         journal = Journal(folder)
         try:

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import resource
+import shutil
 import socket
 import struct
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +27,8 @@ from tenfold.work import parcel
 from tenfold.work.outcome import Failure
 from tenfold.work.run import Job, Runner, raised, unsendable
 from tenfold.work.settle import lent
+
+HOST_WATCHED_EVERY = 0.5  # seconds
 
 _OWNER = struct.Struct("<q")
 
@@ -72,8 +78,36 @@ def run(invitation: Invitation, attempt: int, indices: Sequence[int], items: byt
         function = _function(invitation)
     except BaseException as error:
         return raised(error)
+    if invitation.claims is not None:
+        _watch_host(os.getpid())
+        if invitation.job.scratch:
+            _scratch.add(invitation.job.folder)
     with _seat(invitation) as seat:
         return _run(invitation, function, seat, attempt, indices, items)
+
+
+_scratch: set[str] = set()  # temporary folders of the calls that this process works for
+
+
+def _die_with_host() -> None:
+    """End with the process that started this one: its own pool would notice much later, or never."""
+    host = os.getppid()
+    while os.getppid() == host:
+        time.sleep(HOST_WATCHED_EVERY)
+    import psutil
+
+    for started in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            started.kill()
+    for path in _scratch:
+        while os.path.exists(path):  # other workers are removing it, too, and get in each other's way
+            shutil.rmtree(path, ignore_errors=True)
+    os._exit(1)
+
+
+@functools.cache
+def _watch_host(_pid: int) -> None:
+    threading.Thread(target=_die_with_host, daemon=True, name="tenfold-host").start()
 
 
 def _function(invitation: Invitation) -> Callable[[Any], Any]:
