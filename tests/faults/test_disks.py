@@ -16,6 +16,7 @@ import pytest
 import scripts
 import tenfold
 from tenfold import errors
+from tenfold.nursery import slate
 
 
 @pytest.fixture
@@ -118,17 +119,17 @@ def test_files_that_may_not_grow(tmp_path: Path) -> None:
         def make(x):
             with open(pathlib.Path({folder!r}) / f"ended {{x}}", "a") as file:
                 file.write("x\\n")
-            return bytes([x]) * 10_000
+            return bytes([x % 256]) * 50_000
 
         if {limit}:
             resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, resource.RLIM_INFINITY))
         try:
-            print(len(set(tenfold.map(make, range(250), run={run!r}))))
+            print(len(list(tenfold.map(make, range(250), run={run!r}))))
         except tenfold.TenfoldError as error:
             print(type(error).__name__)
     """
     run = str(tmp_path / "run")
-    limited = scripts.run(tmp_path, text.format(folder=str(tmp_path), run=run, limit=1_200_000))
+    limited = scripts.run(tmp_path, text.format(folder=str(tmp_path), run=run, limit=slate.SIZE + 500_000))
     assert limited.out == "RunUnusable\n"
     kept = endings.committed(tmp_path / "run")
     assert 1 <= len(kept) < 250
