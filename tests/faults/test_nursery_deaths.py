@@ -77,7 +77,8 @@ def test_killed_between_two_batches() -> None:
     assert tenfold.map(lambda x: x, items(), workers=2)[:] == list(range(6))
 
 
-def test_killed_under_two_calls_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("turn", range(5))  # who notices first is chance
+def test_killed_under_two_calls_at_once(turn: int, tmp_path: Path) -> None:
     found: dict[str, list[int]] = {}
 
     def call(name: str) -> None:

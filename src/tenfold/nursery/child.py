@@ -3,7 +3,7 @@
 in   order {...}                         the seat, and the caller's environment, folder and import path
      job Job, parcel                     the function, and what every task needs
      batch id attempt indices, items     run these, one after the other
-out  ready bytes                         the function is loaded; resident memory before any work
+out  ready                               the function is loaded
      (slate) each small result
      look                                there is something on the slate
      large seconds, parcel               a result that is too long for the slate
@@ -104,7 +104,8 @@ def _live(wire_handle: int, slate_handle: int, *, loaded_threads: int | None, sc
         (_, job, content), handles = wire.receive()
         Worker(wire, slate, order).work(job, content, handles)
     except Closed:
-        pass
+        if scratch is not None:
+            signal.pause()  # whoever closed it kills us with all that we started: the caller, or `_die_with_caller`
     _flush()
     os._exit(0)
 

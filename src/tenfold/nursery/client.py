@@ -68,15 +68,17 @@ class Client:
         return ""
 
     def close(self) -> None:
-        """End the nursery and everything that it started."""
-        self._wire.close()
-        if self.life is not None:
-            os.close(self.life)
-        if self._process is not None and self.owner == os.getpid():
-            self._process.kill()
-            self._process.wait()
-        if self.log is not None:
-            self.log.close()
+        """End the nursery and everything that it started. Two threads that have lost it may both call this."""
+        with self._lock:
+            life, self.life = self.life, None
+            self._wire.close()
+            if life is not None:
+                os.close(life)
+            if self._process is not None and self.owner == os.getpid():
+                self._process.kill()
+                self._process.wait()
+            if self.log is not None:
+                self.log.close()
 
 
 _current: Client | None = None
