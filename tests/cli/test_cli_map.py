@@ -193,7 +193,7 @@ def test_no_items_at_all(folder: Path, run: Run) -> None:
         (("--n", "1", "--items", "x"), "and both was given"),
         (("--n", "-1"), "Invalid value for '--n'"),
         (("--n", "x"), "'x' is not a valid integer"),
-        (("--n", "1", "--cpus", "1.5"), "cpus=1.5: expected a fraction below 1, or a whole number"),
+        (("--n", "1", "--cpus", "1.5"), "cpus=1.5: expected a fraction from 0.01 to 1, or a whole number"),
         (("--n", "1", "--cpus", "1000"), "cpus=1000"),
         (("--n", "1", "--memory", "lots"), "memory='lots': expected a number of bytes"),
         (("--n", "1", "--workers", "0"), "workers=0: expected a whole number above 0"),

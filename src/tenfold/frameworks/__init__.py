@@ -31,7 +31,8 @@ class Framework:
     extra: str = ""
     """The extra of tenfold that installs it."""
     import_variables: tuple[str, ...] = ()
-    """Prefixes of the environment variables that it reads while it is imported."""
+    """Prefixes of the environment variables that decide what its import does. Not those of threads: a nursery sets
+    them itself, and joblib changes one (KMP_INIT_AT_FORK) in whatever process imports it."""
 
     def variables(self, seat: Seat) -> dict[str, str]:
         """The environment that keeps it within the seat; set before it starts."""

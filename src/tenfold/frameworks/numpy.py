@@ -33,7 +33,7 @@ def _threadpoolctl() -> Any:
 class Member(Framework):
     modules = ("numpy", "numpy.random")
     distributions = ("numpy",)
-    import_variables = ("OPENBLAS_", "MKL_", "OMP_", "NPY_")
+    import_variables = ("NPY_",)
 
     def variables(self, seat: Seat) -> dict[str, str]:
         return {name: str(seat.threads) for name in THREAD_VARIABLES}

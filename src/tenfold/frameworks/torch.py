@@ -15,7 +15,7 @@ class Member(Framework):
     modules = ("torch", "torch._dynamo")
     distributions = ("torch",)
     extra = "torch"
-    import_variables = ("TORCH", "PYTORCH_", "OMP_", "MKL_", "KMP_", "GOMP_")
+    import_variables = ("TORCH", "PYTORCH_")
 
     def variables(self, seat: Seat) -> dict[str, str]:
         share = min((gpu.share for gpu in seat.gpus), default=1.0)
