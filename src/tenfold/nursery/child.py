@@ -216,7 +216,7 @@ class Worker:
 
     def _finish(self, batch: int, place: int, value: Any, seconds: float) -> None:
         try:
-            packed = parcel.pack(value)
+            packed = parcel.pack(value, beside=LARGEST)  # what fits on the slate goes there in one piece
         except BaseException as error:
             self._send(("failed", seconds, unsendable(f"its result ({type(value).__name__})", error)))
             return

@@ -72,16 +72,19 @@ class Parcel:
         return file.getvalue()
 
 
-def pack(value: object) -> Parcel:
-    """Pickle `value` for another process; raises what pickle raises where that is not possible."""
+def pack(value: object, beside: int = BESIDE) -> Parcel:
+    """Pickle `value` for another process, with buffers of `beside` bytes and more kept beside the pickle.
+
+    Raises what pickle raises where that is not possible.
+    """
     if type(value) in _ATOMS:
         return Parcel(pickle.dumps(value, PROTOCOL))
     try:
-        parcel = _dump(value, _Plain)
+        parcel = _dump(value, _Plain, beside)
     except Exception:  # plain pickle fails in many ways; cloudpickle has the last word
-        return _dump(value, _ByValue)
+        return _dump(value, _ByValue, beside)
     by_value = b"__main__" in parcel.body or cloudpickle.list_registry_pickle_by_value()
-    return _dump(value, _ByValue) if by_value else parcel
+    return _dump(value, _ByValue, beside) if by_value else parcel
 
 
 def pack_function(function: Callable[..., Any]) -> Parcel:
@@ -160,12 +163,12 @@ class _ByValue(cloudpickle.Pickler):  # type: ignore[misc]
         super().__init__(file, PROTOCOL, buffer_callback=beside)
 
 
-def _dump(value: object, pickler: type[_Plain] | type[_ByValue]) -> Parcel:
+def _dump(value: object, pickler: type[_Plain] | type[_ByValue], least: int = BESIDE) -> Parcel:
     buffers: list[memoryview] = []
 
     def beside(buffer: pickle.PickleBuffer) -> bool:
         raw = buffer.raw()
-        if raw.nbytes < BESIDE:
+        if raw.nbytes < least:
             return True  # into the pickle
         buffers.append(raw)
         return False

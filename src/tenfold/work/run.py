@@ -71,12 +71,14 @@ class Runner:
 
     def run(self, index: int, attempt: int, item: Any) -> tuple[bool, Any, float]:
         """(True, value, seconds), or (False, Failure, seconds). Never raises."""
+        if self._is_arithmetic and self._job.timeout is None and type(item) in seeds.PLAIN:
+            return self._calculate(item)
         task = here.Here(index, attempt, self._job.seed, self._seat, self._job.folder, self._post)
         before = here.enter(task, whole_process=self._whole_process)
         self._current = index
         began = time.perf_counter()
         try:
-            if self._seeds and not (self._is_arithmetic and type(item) in seeds.PLAIN):
+            if self._seeds:
                 seeds.plant(task.seed)
                 began = time.perf_counter()
             if self._job.timeout is None:
@@ -95,6 +97,16 @@ class Runner:
             return False, raised(error), time.perf_counter() - began
         finally:
             here.enter(before, whole_process=self._whole_process)
+
+    def _calculate(self, item: Any) -> tuple[bool, Any, float]:
+        """The short way for a function that neither draws random numbers nor asks where it is: 2 us less."""
+        began = time.perf_counter()
+        try:
+            return True, self._function(item), time.perf_counter() - began
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and not self._whole_process:
+                raise
+            return False, raised(error), time.perf_counter() - began
 
     def _framework_arrived(self, module: str) -> None:
         """A task imported a framework itself: it must be settled and seeded as if it had been there before."""
