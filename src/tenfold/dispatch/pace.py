@@ -4,6 +4,7 @@ from __future__ import annotations
 
 SHARE = 0.02  # of the time that may be spent on sending
 MOST = 5_000  # tasks in a batch, however small they are
+GROWTH = 8  # times the last batch at most, because the first tasks may be the quick ones
 
 
 class Pace:
@@ -25,14 +26,14 @@ class Pace:
     def size(self, left: int | None, workers: int) -> int:
         """Tasks in the next batch, of `left` that are to come (None: not known).
 
-        At most doubled each time, because the first ones may be the quick ones; and smaller towards the end, so that
+        Grown step by step, and smaller towards the end, so that
         nobody waits for the last one's batch.
         """
         if self._one_by_one or self._mean is None:
             return 1
         wanted = int(self._target / max(self._mean, 1e-9))
         fair = left // (2 * workers) if left is not None else MOST
-        self._size = max(1, min(wanted, 2 * self._size, MOST))
+        self._size = max(1, min(wanted, GROWTH * self._size, MOST))
         return max(1, min(self._size, fair))
 
     def depth(self) -> int:
