@@ -234,7 +234,7 @@ def test_stop_keeps_what_was_finished_and_names_what_was_not_run(engine: str) ->
         tenfold.map(fail_at_five, range(50), engine=engine, on_error="stop", workers=1)
     results = caught.value.results
     assert results[:5] == [0, 1, 2, 3, 4]
-    for outcome in itertools.islice(results.outcomes, 6, None):
+    for outcome in itertools.islice(results.outcomes, 20, None):  # those that travelled with the sixth may have run
         assert not outcome.ok
         assert "it was not run" in str(outcome.error)
 

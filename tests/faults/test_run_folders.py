@@ -190,7 +190,7 @@ def test_a_value_that_was_removed_is_named(tmp_path: Path) -> None:
     def make(x: int) -> Any:
         import numpy
 
-        return numpy.full(30_000, x)
+        return numpy.full(300_000, x)
 
     results = tenfold.map(make, range(3), run=tmp_path / "run")
     (tmp_path / "run" / "values" / "000001.parcel").unlink()
