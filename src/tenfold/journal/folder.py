@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tenfold.errors import RunUnusable
+from tenfold.work.parcel import Buffer
 
 JOURNAL = "journal.sqlite"
 LOOKS = 10  # times that a call tries to take a folder before it says that it is in use
@@ -90,3 +91,17 @@ def _lock_soon(file: int) -> bool:
 
 def is_run(path: Path) -> bool:
     return (path / JOURNAL).is_file()
+
+
+def write_whole(path: Path, memory: Buffer) -> None:
+    """Write a file so that it is there whole or not at all."""
+    partial = path.with_suffix(".partial")
+    try:
+        with open(partial, "wb") as file:
+            file.write(memory)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise

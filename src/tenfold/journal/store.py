@@ -28,7 +28,7 @@ from typing import Any
 
 from tenfold.errors import RunUnusable
 from tenfold.journal import digest
-from tenfold.journal.folder import Folder
+from tenfold.journal.folder import Folder, write_whole
 from tenfold.work import parcel
 from tenfold.work.outcome import Failure, Outcome, Report, Unopened
 
@@ -180,7 +180,7 @@ class Journal:
             self._add(block, ok=True, kind=PARCEL, value=bytes(memory))
         else:
             with self._trouble():
-                _write_whole(self._file(block.first), memory)
+                write_whole(self._file(block.first), memory)
             self._add(block, ok=True, kind=FILE)
 
     def add_failure(self, block: Block, failure: Failure) -> None:
@@ -367,20 +367,6 @@ class Journal:
     def _file(self, index: int) -> Path:
         assert self.folder is not None
         return self.folder.values / f"{index:06d}.parcel"
-
-
-def _write_whole(path: Path, memory: parcel.Buffer) -> None:
-    """Write a file so that it is there whole or not at all."""
-    partial = path.with_suffix(".partial")
-    try:
-        with open(partial, "wb") as file:
-            file.write(memory)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
 
 
 def _opened(open_all: Callable[[], Sequence[Any]], count: int) -> Sequence[Any]:
