@@ -230,6 +230,40 @@ def test_a_process_in_a_session_of_its_own_goes_too(tmp_path: Path) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.parametrize("own_session", [False, True])
+def test_with_a_process_of_its_own_they_go_before_the_next_task(tmp_path: Path, own_session: bool) -> None:
+    def start(x: int) -> list[int]:
+        import subprocess
+
+        child = subprocess.Popen(["sleep", "300"], start_new_session=own_session)
+        before = [int(path.name) for path in tmp_path.iterdir()]
+        (tmp_path / str(child.pid)).touch()
+        return [pid for pid in before if waiting.lives(pid)]
+
+    assert tenfold.map(start, range(4), isolate=True, workers=1)[:] == [[], [], [], []]
+    for path in tmp_path.iterdir():
+        waiting.for_exit(int(path.name), 3)
+
+
+def test_a_death_in_a_process_of_its_own_is_one_tasks_alone() -> None:
+    """Tasks are forked from a worker that stays: what one of them does must not be seen by the next."""
+    seen: list[int] = []
+
+    def leave_a_mark(x: int) -> int:
+        seen.append(x)
+        if x in (3, 8):
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if x == 5:
+            os._exit(0)
+        return len(seen)
+
+    results = tenfold.map(leave_a_mark, range(12), isolate=True, workers=2, on_error="collect")
+    assert [index for index, value in enumerate(results) if isinstance(value, errors.TaskDied)] == [3, 5, 8]
+    assert [value for value in results if not isinstance(value, Exception)] == [1] * 9
+    assert "SIGSEGV" in str(results[3])
+    assert str(results[3]).count("Fatal Python error") <= 1
+
+
 # -- what cannot be loaded --------------------------------------------------------------------------------------------
 
 

@@ -112,7 +112,7 @@ class Examined:
 
     def safe_to_fork(self) -> str | None:
         self._needs_it()
-        from tenfold.nursery.process import unsafe
+        from tenfold.nursery.alone import unsafe
 
         return unsafe()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -215,3 +216,35 @@ def test_a_module_that_another_finder_finds(tmp_path: Path, watch: Any, told: An
         sys.meta_path.remove(finder)
         sys.modules.pop(name, None)
     assert told == [("before", name, False), ("after", name, True)]
+
+
+def test_an_import_is_not_visited_by_the_garbage_collector(make: Make, watch: Callable[..., Arrivals]) -> None:
+    name = make("import gc\nVALUE = 1\nWAS_ENABLED = gc.isenabled()\nWHOLE = [[] for _ in range(1000)]\n")
+    watch(name)
+    frozen = gc.get_freeze_count()
+    module = importlib.import_module(name)
+    assert not module.WAS_ENABLED
+    assert gc.isenabled()
+    assert gc.get_freeze_count() >= frozen + 1000
+    gc.unfreeze()
+
+
+def test_a_failing_import_leaves_the_garbage_collector_as_it_was(make: Make, watch: Callable[..., Arrivals]) -> None:
+    name = make("raise RuntimeError('no')\n")
+    watch(name)
+    frozen = gc.get_freeze_count()
+    with pytest.raises(RuntimeError):
+        importlib.import_module(name)
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == frozen
+
+
+def test_who_wants_no_collections_gets_none(make: Make, watch: Callable[..., Arrivals]) -> None:
+    name = make()
+    watch(name)
+    gc.disable()
+    try:
+        importlib.import_module(name)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

@@ -174,8 +174,7 @@ class LocalCrew:
             self._events += _refuse_items(batch, worker.seat.index, error)
             return
         worker.batches.append(batch)
-        if self._plan.isolate:
-            worker.leaving = True
+        worker.leaving = self._plan.isolate and not worker.stays
         message = ("batch", batch.id, batch.attempt, batch.indices)
         with contextlib.suppress(Closed):  # it has just died; its exit gives the batch back
             if packed.size <= child.INLINE:
@@ -354,6 +353,8 @@ class LocalCrew:
         kind, *rest = message  # "look" asks for nothing more: the slate has been read by now
         if kind == "ready":
             worker.ready = True
+            worker.leaving &= not rest[0]
+            worker.stays = rest[0]
         elif kind == "large":
             seconds, inline = rest
             memory = parcel.load(handles[0]) if handles else inline

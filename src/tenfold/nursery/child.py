@@ -3,7 +3,7 @@
 in   order {...}                         the seat, and the caller's environment, folder and import path
      job Job, parcel                     the function, and what every task needs
      batch id attempt indices, items     run these, one after the other
-out  ready                               the function is loaded
+out  ready stays                         the function is loaded; `stays` where one task alone does not end this process
      (slate) each small result
      look                                there is something on the slate
      large seconds, parcel               a result that is too long for the slate
@@ -18,7 +18,6 @@ out  ready                               the function is loaded
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import faulthandler
 import importlib
 import os
@@ -34,7 +33,7 @@ from dataclasses import replace
 from typing import Any
 
 from tenfold.machine.memory import private
-from tenfold.nursery import client
+from tenfold.nursery import alone, client, groups
 from tenfold.nursery.slate import LARGEST, OPENING, Slate
 from tenfold.nursery.wire import Closed, Wire
 from tenfold.work import parcel
@@ -42,7 +41,6 @@ from tenfold.work.outcome import Failure
 from tenfold.work.run import Job, Runner, raised, unsendable
 from tenfold.work.settle import settle
 
-BROKEN = 70  # exit status of a worker that failed before it could say why (EX_SOFTWARE)
 LOOK_EVERY = 0.002  # a wake-up costs the caller about 20 us: 1 % at this rate
 REPORT_EVERY = 0.05
 WEIGH_EVERY = 0.05
@@ -51,16 +49,11 @@ WORTH_WEIGHING = 0.001  # seconds; asking for the peak takes a microsecond
 GIVE_BACK_AFTER = 0.25  # a batch is meant to take a hundredth of a second; the rest of a slow one is shared out again
 INLINE = 1 << 20  # a longer parcel travels as shared memory, not through the socket
 
-_PR_SET_PDEATHSIG = 1
-
 
 def live_forked(wire: int, out: int, err: int, slate: int, *, nursery_handle: int, nursery: int) -> None:
     """The whole life of a worker that the nursery has just forked. Does not return."""
     os.setsid()
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != nursery:
-            os._exit(BROKEN)
+    groups.die_with(nursery)
     client.inherit(nursery_handle)
     _take_outputs(out, err)
     _live(wire, slate, loaded_threads=1)
@@ -141,7 +134,7 @@ class Worker:
         self._waiting = False  # something is on the slate that the caller has not been told of
         self._reports: list[tuple[int, int, int, dict[str, float], float]] = []
         self._reported = 0.0
-        self._at_start = private(os.getpid())
+        self._at_start = 0 if self._alone else private(os.getpid())
         self._weighed = 0.0
         self._lock = threading.Lock()  # a task's own threads may report
 
@@ -157,21 +150,31 @@ class Worker:
         except BaseException as error:
             self._send(("broken", raised(error)))
             return
-        self._send(("ready",))
+        in_children = self._alone and alone.can_fork(self._seat)
+        if in_children:
+            groups.adopt_orphans()  # whatever a task leaves behind goes with it
+        self._send(("ready", in_children))
         with runner:
             while True:
-                (_, batch, attempt, indices, content), handles = self._wire.receive()
-                self._slate.doing(batch, OPENING)  # unpickling may run anything, and die of it
-                try:
-                    items = _open(handles, content, writable=True)
-                except BaseException as error:
-                    self._slate.idle()
-                    self._cannot_open(batch, indices, error)
+                (_, *batch), handles = self._wire.receive()
+                if in_children:
+                    self._run_in_child(runner, batch, handles)
                     continue
-                self._run(runner, batch, attempt, indices, items)
+                self._run(runner, batch, handles)
                 if self._alone or self._grew():
                     self._send(("leaving",))
                     return
+
+    def _run_in_child(self, runner: Runner, batch: list[Any], handles: list[int]) -> None:
+        def task() -> None:
+            client.inherit_again()
+            self._run(runner, batch, handles)
+
+        status = alone.run(task)
+        for handle in handles:
+            os.close(handle)
+        if status != 0 or self._slate.seen() is not None:  # it exited in the middle of a task
+            alone.die_like(status)
 
     def _cannot_open(self, batch: int, indices: Sequence[int], error: BaseException) -> None:
         """An item cannot be unpickled here. Which one is found by having them sent one by one."""
@@ -181,7 +184,15 @@ class Worker:
         failure = raised(error)
         self._send(("failed", 0.0, replace(failure, kind="unsendable", summary=f"its item: {failure.summary}")))
 
-    def _run(self, runner: Runner, batch: int, attempt: int, indices: Any, items: list[Any]) -> None:
+    def _run(self, runner: Runner, message: list[Any], handles: list[int]) -> None:
+        batch, attempt, indices, content = message
+        self._slate.doing(batch, OPENING)  # unpickling may run anything, and die of it
+        try:
+            items = _open(handles, content, writable=True)
+        except BaseException as error:
+            self._slate.idle()
+            self._cannot_open(batch, indices, error)
+            return
         began = time.perf_counter()
         last = len(indices) - 1
         for place, index in enumerate(indices):

@@ -113,6 +113,12 @@ def inherit(handle: int) -> None:
     _current = Client(socket.socket(fileno=handle))
 
 
+def inherit_again() -> None:
+    """In a child of a worker: use the worker's connection."""
+    if _current is not None:
+        _current.owner = os.getpid()
+
+
 def environment() -> dict[str, str]:
     """A nursery's own environment: the caller's, with one thread for everything, so that a fork is safe."""
     found = dict(os.environ)

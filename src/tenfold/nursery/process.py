@@ -15,9 +15,7 @@ runs the user's code and never creates a tensor.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
-import gc
 import importlib
 import os
 import selectors
@@ -27,14 +25,11 @@ import socket
 import sys
 import time
 import traceback
-from pathlib import Path
 from typing import Any
 
-from tenfold import frameworks
-from tenfold.nursery import child, groups
+from tenfold.nursery import alone, child, groups
 from tenfold.nursery.wire import Closed, Wire
-
-_PR_SET_CHILD_SUBREAPER = 36
+from tenfold.work.arrivals import uncollected
 
 
 class Session:
@@ -67,7 +62,7 @@ class Nursery:
 
     def serve(self, first: socket.socket | None, life: int | None, listener: socket.socket | None = None) -> None:
         """Serve until the caller is gone (`life` is the end of a pipe whose other end it holds), or until idle."""
-        _adopt_orphans()
+        groups.adopt_orphans()
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._alarm_end.fileno(), warn_on_full_buffer=False)
         self._selector.register(self._alarm, selectors.EVENT_READ, self._reap)
@@ -169,21 +164,24 @@ class Nursery:
             signal.signal(signal.SIGIO, signal.SIG_DFL)
             if select_now(self._life):
                 raise SystemExit
-        for module in modules:
-            if module in self._state["imported"] or module in self._state["failed"]:
-                continue
-            began = time.perf_counter()
-            try:
-                importlib.import_module(module)
-            except BaseException:
-                self._state["failed"][module] = traceback.format_exc()
-            else:
-                self._state["imported"][module] = time.perf_counter() - began
+        # A collection in a child must not write to, and so copy, the pages that it shares with us.
+        with uncollected():
+            for module in modules:
+                self._import(module)
         if self._life is not None:
             signal.signal(signal.SIGIO, signal.SIG_IGN)
-        self._state["unsafe"] = unsafe()
-        gc.collect()
-        gc.freeze()  # a collection in a child must not write to, and so copy, the pages that it shares with us
+        self._state["unsafe"] = alone.unsafe()
+
+    def _import(self, module: str) -> None:
+        if module in self._state["imported"] or module in self._state["failed"]:
+            return
+        began = time.perf_counter()
+        try:
+            importlib.import_module(module)
+        except BaseException:
+            self._state["failed"][module] = traceback.format_exc()
+        else:
+            self._state["imported"][module] = time.perf_counter() - began
 
     # -- workers ------------------------------------------------------------------------------------------------
 
@@ -204,7 +202,7 @@ class Nursery:
             except BaseException:
                 traceback.print_exc()
             finally:
-                os._exit(child.BROKEN)
+                os._exit(alone.BROKEN)
         theirs.close()
         for handle in handles:
             os.close(handle)
@@ -230,7 +228,7 @@ class Nursery:
     def _kill_orphans(self) -> None:
         """A child of ours that is no worker was started by one that is gone."""
         workers = {pid for session in self._sessions.values() for pid in session.workers} | self._ending
-        for pid in _children():
+        for pid in groups.children():
             if pid not in workers:
                 groups.kill(pid)
 
@@ -256,34 +254,11 @@ class Nursery:
                     break
 
 
-def _adopt_orphans() -> None:
-    """Processes whose worker is gone become our children, also those that made a session of their own."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
-
-
-def _children() -> list[int]:
-    try:
-        return [int(word) for word in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
-    except OSError:  # a kernel without it
-        return []
-
-
 def select_now(handle: int) -> bool:
     """Whether `handle` can be read, or has ended, at this moment."""
     with selectors.DefaultSelector() as selector:
         selector.register(handle, selectors.EVENT_READ)
         return bool(selector.select(timeout=0))
-
-
-def unsafe() -> str | None:
-    """Why this process must not fork workers, or None: threads that a child would miss, frameworks in use."""
-    tasks = Path("/proc/self/task")
-    threads = len(list(tasks.iterdir())) if tasks.exists() else 1
-    if threads > 1:
-        return f"an import has started {threads - 1} threads, which a forked worker would be missing"
-    used = [name for name, member in frameworks.every().items() if member in frameworks.imported() and member.started()]
-    return f"{', '.join(used)} has started its devices while it was imported" if used else None
 
 
 def main(first: int, life: int) -> None:

@@ -80,6 +80,7 @@ class Worker:
         self.place = 0  # tasks of the first batch that are done
         self.ready = False
         self.leaving = False
+        self.stays = False  # though each task has a process of its own
         self.verdict: Failure | None = None  # why we killed it
         self._open = True
         self.starter: Starter | None = None

@@ -6,7 +6,6 @@ import contextlib
 import json
 import math
 import os
-import secrets
 import shutil
 import sys
 import tempfile
@@ -176,7 +175,7 @@ def _tasks_folder(journal: Journal) -> Iterator[Path]:
         yield journal.folder.tasks
         return
     # The name alone: the folder is made by the first task that wants one.
-    path = Path(tempfile.gettempdir()) / f"tenfold-{os.getpid()}-{secrets.token_hex(8)}"
+    path = Path(tempfile.gettempdir()) / f"tenfold-{os.getpid()}-{os.urandom(8).hex()}"
     try:
         yield path
     finally:

@@ -41,9 +41,10 @@ def settle(seat: Seat, environment: Mapping[str, str], *, loaded_threads: int | 
 
 
 def _replace_environment(wanted: Mapping[str, str]) -> None:
-    for name in os.environ.keys() - wanted.keys():
+    before = dict(os.environ)
+    for name in before.keys() - wanted.keys():
         del os.environ[name]
-    os.environ.update(wanted)
+    os.environ.update(wanted.items() - before.items())
 
 
 @contextlib.contextmanager
