@@ -8,6 +8,7 @@
     ├── RunUnusable (OSError)            the run folder or its journal cannot be read, written or locked
     ├── ValueUnreadable (TypeError)      a value that a task returned cannot be unpickled in this process
     ├── WorkersUnavailable (RuntimeError)  no worker process could be started
+    │   └── ClusterLost (ConnectionError)  a cluster cannot be reached, or is gone
     ├── TaskError (RuntimeError)         one task failed; carries its whole story
     │   ├── TaskRaised                   its function raised
     │   ├── TaskTimedOut (TimeoutError)  it ran longer than timeout=
@@ -58,6 +59,10 @@ class ValueUnreadable(TenfoldError, TypeError):
 
 class WorkersUnavailable(TenfoldError, RuntimeError):
     """Worker processes cannot be started, or none of them lives long enough to work."""
+
+
+class ClusterLost(WorkersUnavailable, ConnectionError):
+    """A cluster does not answer: a wrong address, no connection, a scheduler that has ended."""
 
 
 class TaskError(TenfoldError, RuntimeError):

@@ -37,7 +37,7 @@ NOTHING = Abilities(
 
 
 def test_the_plain_case() -> None:
-    plan = choose(MACHINE, Needs(), EVERYTHING)
+    plan = choose([MACHINE], Needs(), EVERYTHING)
     assert len(plan.seats) == 4
     assert not plan.isolate
     assert plan.reasons == ()
@@ -45,8 +45,8 @@ def test_the_plain_case() -> None:
 
 
 def test_an_engine_that_is_not_parallel_has_one_seat() -> None:
-    assert len(choose(MACHINE, Needs(), NOTHING).seats) == 1
-    assert len(choose(MACHINE, Needs(), NOTHING, workers=3).seats) == 1
+    assert len(choose([MACHINE], Needs(), NOTHING).seats) == 1
+    assert len(choose([MACHINE], Needs(), NOTHING, workers=3).seats) == 1
 
 
 # -- refusals ---------------------------------------------------------------------------------------------------------
@@ -55,19 +55,19 @@ def test_an_engine_that_is_not_parallel_has_one_seat() -> None:
 @pytest.mark.parametrize("workers", [0, -1, 1.5, True, "4"])
 def test_bad_workers(workers: Any) -> None:
     with pytest.raises(BadCall, match="workers="):
-        choose(MACHINE, Needs(), EVERYTHING, workers=workers)
+        choose([MACHINE], Needs(), EVERYTHING, workers=workers)
 
 
 @pytest.mark.parametrize("timeout", [0, -1, math.nan, "60", True])
 def test_bad_timeouts(timeout: Any) -> None:
     with pytest.raises(BadCall, match="timeout="):
-        choose(MACHINE, Needs(), EVERYTHING, timeout=timeout)
+        choose([MACHINE], Needs(), EVERYTHING, timeout=timeout)
 
 
 @pytest.mark.parametrize("isolate", ["yes", 2, 1])
 def test_bad_isolation(isolate: Any) -> None:
     with pytest.raises(BadCall, match="isolate="):
-        choose(MACHINE, Needs(), EVERYTHING, isolate=isolate)
+        choose([MACHINE], Needs(), EVERYTHING, isolate=isolate)
 
 
 @pytest.mark.parametrize(
@@ -83,26 +83,26 @@ def test_what_an_engine_cannot_keep_is_refused(
     needs: Needs, asked: dict[str, Any], lacking: dict[str, Any], named: str
 ) -> None:
     with pytest.raises(BadCall) as caught:
-        choose(WITH_GPUS, needs, replace(EVERYTHING, **lacking), **asked)
+        choose([WITH_GPUS], needs, replace(EVERYTHING, **lacking), **asked)
     assert f'{named} cannot be kept by the engine in use; engine="local" can' in str(caught.value)
-    assert choose(WITH_GPUS, needs, EVERYTHING, **asked).seats
+    assert choose([WITH_GPUS], needs, EVERYTHING, **asked).seats
 
 
 def test_all_refusals_in_one_message() -> None:
     with pytest.raises(BadCall) as caught:
-        choose(MACHINE, Needs(1, 1, GB), NOTHING, workers=0, isolate=True, timeout=3)
+        choose([MACHINE], Needs(1, 1, GB), NOTHING, workers=0, isolate=True, timeout=3)
     message = str(caught.value)
     for part in ("workers=0", "isolate=True", "memory=1.0 GB", "timeout=3", "gpus=1"):
         assert part in message
 
 
 def test_an_alarm_is_enough_for_a_timeout() -> None:
-    assert choose(MACHINE, Needs(), replace(EVERYTHING, stops="alarm"), timeout=5).seats
+    assert choose([MACHINE], Needs(), replace(EVERYTHING, stops="alarm"), timeout=5).seats
 
 
 def test_what_does_not_fit_is_refused_with_numbers() -> None:
     with pytest.raises(DoesNotFit, match="cpus=5, and 4 may be used here"):
-        choose(MACHINE, Needs(cpus=5), EVERYTHING)
+        choose([MACHINE], Needs(cpus=5), EVERYTHING)
 
 
 # -- isolation --------------------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def test_what_does_not_fit_is_refused_with_numbers() -> None:
     ],
 )
 def test_who_gets_a_process_of_its_own(needs: Needs, isolates: bool, isolate: bool | None, expected: bool) -> None:
-    plan = choose(WITH_GPUS, needs, replace(EVERYTHING, isolates=isolates), isolate=isolate)
+    plan = choose([WITH_GPUS], needs, replace(EVERYTHING, isolates=isolates), isolate=isolate)
     assert plan.isolate is expected
     assert any("a process of its own" in reason for reason in plan.reasons) is expected
 
@@ -129,8 +129,8 @@ def test_who_gets_a_process_of_its_own(needs: Needs, isolates: bool, isolate: bo
 # -- reasons ----------------------------------------------------------------------------------------------------------
 
 
-def said(*args: Any, **options: Any) -> str:
-    return str(choose(*args, **options))
+def said(machine: Machine, *args: Any, **options: Any) -> str:
+    return str(choose([machine], *args, **options))
 
 
 def test_oversubscription_is_said() -> None:

@@ -66,10 +66,13 @@ class Results(Sequence[Any]):
         for first, values in self._journal.values():
             for index in range(expected, min(first, self._count)):
                 yield _missing(index).error
+            expected = first + len(values)
+            if not self._read and expected <= self._count and Unopened not in set(map(type, values)):
+                yield from values
+                continue
             for index, value in enumerate(values, first):
                 if index < self._count:
                     yield self._read[index] if index in self._read else _checked(index, value)
-            expected = first + len(values)
         for index in range(expected, self._count):
             yield _missing(index).error
 

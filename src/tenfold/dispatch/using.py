@@ -26,7 +26,7 @@ _chosen: ContextVar[Choice | None] = ContextVar("tenfold_use", default=None)
 
 
 @contextlib.contextmanager
-def use(engine: str | Engine, *, workers: int | None = None, **options: Any) -> Iterator[Engine]:
+def use(engine: object, *, workers: int | None = None, **options: Any) -> Iterator[Engine]:
     """Run every call in the block on `engine`: `with tenfold.use("local", workers=4): ...`."""
     found = engines.find(engine, **options)
     token = _chosen.set(Choice(found, workers))
@@ -36,7 +36,7 @@ def use(engine: str | Engine, *, workers: int | None = None, **options: Any) -> 
         _chosen.reset(token)
 
 
-def choice(engine: str | Engine | None, workers: int | None) -> Choice:
+def choice(engine: object, workers: int | None) -> Choice:
     """What a call uses: what it says itself, then what `use` says, then TENFOLD_ENGINE, then the local engine."""
     chosen = _chosen.get()
     if engine is not None or chosen is None:

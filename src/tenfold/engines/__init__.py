@@ -1,6 +1,7 @@
 """How tasks reach workers: the port, and the way from a name to an engine. One file per engine.
 
-An engine's file has a function `engine(address, **options)` that returns an `Engine`; a new engine is one new file.
+An engine's file has a function `engine(address, **options)` that returns an `Engine`; a new engine is one new file. It
+may say in `SCHEMES` what its addresses begin with, and in `ADOPTS` whose objects its function `adopt` takes.
 """
 
 from __future__ import annotations
@@ -8,16 +9,17 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from tenfold.errors import BadCall
 from tenfold.machine import Machine
 from tenfold.plan.choose import Abilities, Plan
 from tenfold.work.outcome import Failure, Report
-from tenfold.work.parcel import Buffer
-from tenfold.work.run import Job
+from tenfold.work.parcel import Buffer, Sealed
+from tenfold.work.run import Job, unsendable
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,9 @@ class Batch:
     indices: Sequence[int]
     """Places of the items."""
     items: list[Any]
-    """The items."""
+    """The items; empty where they are sealed."""
+    sealed: Sealed | None = None
+    """The items in a parcel that must not be opened here, because they come from another machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,13 @@ class Broken:
 Event = Finished | FinishedLarge | Failed | GivenBack | Reported | Printed | Broken
 
 
+def refuse(batch: Batch, seat: int, error: Exception) -> Event:
+    """Items that cannot be pickled: found one by one where there are several."""
+    if len(batch.indices) > 1:
+        return GivenBack(batch.id, apart=True)
+    return Failed(batch.id, 0.0, unsendable("its item", error), 0, seat, "")
+
+
 class Crew(Protocol):
     """The workers of one call. Used by one thread; owns every process, socket and file that it makes.
 
@@ -158,8 +169,8 @@ class Engine(Protocol):
 
     abilities: Abilities
 
-    def machine(self) -> Machine:
-        """What a plan may divide."""
+    def machines(self) -> list[Machine]:
+        """What a plan may divide: at least one."""
         ...
 
     def open(self, function: Callable[[Any], Any], job: Job, plan: Plan) -> Crew:
@@ -173,7 +184,7 @@ DEFAULT = "local"
 
 def names() -> list[str]:
     """Every engine there is."""
-    return [module.name for module in pkgutil.iter_modules(__path__)]
+    return [module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg]
 
 
 def name_of(engine: Engine) -> str:
@@ -181,16 +192,29 @@ def name_of(engine: Engine) -> str:
     return type(engine).__module__.rpartition(".")[2]
 
 
-def find(wanted: str | Engine | None, **options: Any) -> Engine:
+def find(wanted: object = None, **options: Any) -> Engine:
     """The engine that a caller means: an object, a name, or nothing (then TENFOLD_ENGINE, then "local")."""
     if wanted is not None and not isinstance(wanted, str):
-        if all(hasattr(wanted, needed) for needed in ("abilities", "machine", "open")):
-            return wanted
-        raise BadCall(f"engine={wanted!r}: expected a name or an engine; names are {', '.join(names())}")
+        return _adopted(wanted)
     source = f"{VARIABLE}={os.environ.get(VARIABLE)!r}" if wanted is None else f"engine={wanted!r}"
     address = wanted if wanted is not None else os.environ.get(VARIABLE) or DEFAULT
-    name = address.partition(":")[0]
-    if name not in names():
-        raise BadCall(f"{source}: there is no such engine; there are {', '.join(names())}")
-    found: Engine = importlib.import_module(f"{__name__}.{name}").engine(address, **options)
-    return found
+    scheme, _, rest = address.partition("://")
+    for name in [address] if address in names() else names() if rest else []:
+        member = importlib.import_module(f"{__name__}.{name}")
+        if name == address or scheme in getattr(member, "SCHEMES", ()):
+            found: Engine = member.engine(address, **options)
+            return found
+    raise BadCall(f"{source}: there is no such engine; there are {', '.join(names())}")
+
+
+def _adopted(wanted: Any) -> Engine:
+    if all(hasattr(wanted, needed) for needed in ("abilities", "machines", "open")):
+        return cast("Engine", wanted)
+    home = wanted.__name__ if isinstance(wanted, types.ModuleType) else type(wanted).__module__
+    for name in names():
+        member = importlib.import_module(f"{__name__}.{name}")
+        if home.partition(".")[0] in getattr(member, "ADOPTS", ()):
+            return cast("Engine", member.adopt(wanted))
+    raise BadCall(
+        f"engine={wanted!r}: expected a name, an engine, or a client of a cluster; names are {', '.join(names())}"
+    )

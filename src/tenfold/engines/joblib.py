@@ -17,13 +17,13 @@ from collections.abc import Callable
 from typing import Any
 
 from tenfold import machine
-from tenfold.engines import Batch, Broken, Event, Failed, Finished, FinishedLarge, GivenBack, Reported
+from tenfold.engines import Batch, Broken, Event, Failed, Finished, FinishedLarge, GivenBack, Reported, refuse
 from tenfold.machine import Machine
 from tenfold.machine.installed import missing
 from tenfold.plan.choose import Abilities, Plan
 from tenfold.work import guest, parcel
 from tenfold.work.outcome import Failure, Report
-from tenfold.work.run import Job, unsendable
+from tenfold.work.run import Job
 
 
 def engine(address: str) -> JoblibEngine:
@@ -50,8 +50,8 @@ class JoblibEngine:
             seconds_per_batch=0.002,
         )
 
-    def machine(self) -> Machine:
-        return machine.look()
+    def machines(self) -> list[Machine]:
+        return [machine.look()]
 
     def open(self, function: Callable[[Any], Any], job: Job, plan: Plan) -> JoblibCrew:
         return JoblibCrew(function, job, plan, shares_memory=self._shares_memory)
@@ -137,9 +137,7 @@ class JoblibCrew:
         try:
             items = parcel.pack(batch.items).to_bytes()
         except Exception as error:
-            alone = len(batch.indices) == 1
-            failed = Failed(batch.id, 0.0, unsendable("its item", error), 0, 0, "")
-            self._events.append(failed if alone else GivenBack(batch.id, apart=True))
+            self._events.append(refuse(batch, 0, error))
             return
         self._under_way[batch.id] = batch
         backend = self._parallel._backend

@@ -20,21 +20,23 @@ from collections.abc import Callable
 from typing import Any
 
 from tenfold import machine
-from tenfold.engines import Batch, Broken, Event, Failed, Finished, FinishedLarge, GivenBack, Printed, Reported
+from tenfold.engines import Batch, Broken, Event, Failed, Finished, FinishedLarge, GivenBack, Printed, Reported, refuse
 from tenfold.errors import WorkersUnavailable
 from tenfold.machine import Machine
-from tenfold.nursery import child, groups, leases, used
+from tenfold.nursery import child, groups, leases
 from tenfold.nursery.forking import Forking, NurseryLost
+from tenfold.nursery.load import Load, load
 from tenfold.nursery.slate import OPENING
 from tenfold.nursery.spawning import Spawning
 from tenfold.nursery.starter import Exited, Refused, Started, Starter
+from tenfold.nursery.surroundings import Surroundings, surroundings
 from tenfold.nursery.wire import Closed
 from tenfold.nursery.worker import Worker
 from tenfold.plan.choose import Abilities, Plan
 from tenfold.work import parcel
 from tenfold.work.exits import describe
 from tenfold.work.outcome import Failure, Report
-from tenfold.work.run import Job, unsendable
+from tenfold.work.run import Job
 
 POLL = 0.05  # how often slates are read and memory is checked without being woken
 GONE_WITHIN = 5.0  # seconds that a killed worker may take to go; GPU drivers are slow at it
@@ -58,23 +60,22 @@ class LocalEngine:
         seconds_per_batch=0.0002,
     )
 
-    def machine(self) -> Machine:
-        return machine.look()
+    def machines(self) -> list[Machine]:
+        return [machine.look()]
 
     def open(self, function: Callable[[Any], Any], job: Job, plan: Plan) -> LocalCrew:
-        return LocalCrew(function, job, plan)
+        return LocalCrew(load(function), job, plan, surroundings())
 
 
 class LocalCrew:
     """The workers of one call."""
 
-    def __init__(self, function: Callable[[Any], Any], job: Job, plan: Plan) -> None:
+    def __init__(self, load: Load, job: Job, plan: Plan, around: Surroundings) -> None:
         self._job = job
         self._plan = plan
-        self._function = parcel.pack_function(function)
-        self._function_handle = parcel.shared(self._function) if self._function.size > child.INLINE else None
-        self._function_bytes = self._function.to_bytes() if self._function_handle is None else b""
-        self._modules = used.modules(function)
+        self._load = load
+        self._around = around
+        self._open = True
         self._starter: Starter = self._new_starter()
         self._spawner: Starter | None = None
         self._selector = selectors.DefaultSelector()
@@ -107,6 +108,10 @@ class LocalCrew:
         events, self._events = self._events, []
         return events
 
+    def wake_with(self, handle: int) -> None:
+        """Have `receive` return when there is something to read from `handle`."""
+        self._selector.register(handle, selectors.EVENT_READ, lambda: None)
+
     def running(self) -> dict[int, float]:
         found = {}
         for worker in self._workers.values():
@@ -130,9 +135,9 @@ class LocalCrew:
             worker.close()
         self._workers.clear()
         self._selector.close()
-        if self._function_handle is not None:
-            os.close(self._function_handle)
-            self._function_handle = None
+        if self._open and self._load.handle is not None:
+            os.close(self._load.handle)
+        self._open = False
 
     def _let_go_of_gpus(self) -> None:
         """Wait until workers that hold GPUs are gone: the next call may lease them only then."""
@@ -169,9 +174,9 @@ class LocalCrew:
 
     def _hand_over(self, worker: Worker, batch: Batch) -> None:
         try:
-            packed = parcel.pack(batch.items)
+            packed = batch.sealed or parcel.pack(batch.items)
         except Exception as error:
-            self._events += _refuse_items(batch, worker.seat.index, error)
+            self._events.append(refuse(batch, worker.seat.index, error))
             return
         worker.batches.append(batch)
         worker.leaving = self._plan.isolate and not worker.stays
@@ -190,7 +195,8 @@ class LocalCrew:
     def _new_starter(self) -> Starter:
         scratch = self._job.folder if self._job.scratch else None
         wants_spawn = os.environ.get("TENFOLD_START") == "spawn" or sys.platform != "linux"
-        return Spawning(self._modules, scratch) if wants_spawn else Forking(self._modules, scratch)
+        modules = self._load.modules
+        return Spawning(modules, scratch) if wants_spawn else Forking(modules, scratch, self._around)
 
     def _listen_to_starter(self) -> None:
         if self._starter.handle is not None:
@@ -206,16 +212,13 @@ class LocalCrew:
         self._workers[worker.name] = worker
         order = {
             "seat": seat,
-            "environment": dict(os.environ),
-            "cwd": machine.current_folder(),
-            "path": list(sys.path),
-            "argv": list(sys.argv),
+            "around": self._around,
             "alone": self._plan.isolate,
             # Where memory is limited, what a task leaves behind in its worker must not weigh on the next one.
             "retire_above": min(self._retire_above, (seat.memory or self._retire_above * 4) // 4),
             "scratch": self._job.folder if self._job.scratch else None,
         }
-        worker.enlist(order, self._job, self._function_bytes, self._function_handle)
+        worker.enlist(order, self._job, self._load)
         for output in worker.outputs:
             self._selector.register(output.handle, selectors.EVENT_READ, lambda: self._read_outputs(worker))
         self._listen(worker)
@@ -265,7 +268,7 @@ class LocalCrew:
 
     def _spawn_instead(self, worker: Worker) -> None:
         if self._spawner is None:
-            self._spawner = Spawning(self._modules, None)
+            self._spawner = Spawning(self._load.modules, None)
         worker.starter = self._spawner
         self._spawner.start(worker.name, worker.theirs)
 
@@ -391,10 +394,3 @@ class LocalCrew:
             worker.advance(len(bodies))
             if not worker.batches:
                 self._read_outputs(worker)  # what its last task printed comes with it, or never
-
-
-def _refuse_items(batch: Batch, seat: int, error: Exception) -> list[Event]:
-    """Items that cannot be pickled: found one by one where there are several."""
-    if len(batch.indices) > 1:
-        return [GivenBack(batch.id, apart=True)]
-    return [Failed(batch.id, 0.0, unsendable("its item", error), 0, seat, "")]

@@ -42,8 +42,8 @@ class SerialEngine:
             seconds_per_batch=0.0002,
         )
 
-    def machine(self) -> Machine:
-        return machine.look()
+    def machines(self) -> list[Machine]:
+        return [machine.look()]
 
     def open(self, function: Callable[[Any], Any], job: Job, plan: Plan) -> SerialCrew:
         return SerialCrew(function, job, plan)

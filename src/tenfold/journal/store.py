@@ -17,7 +17,6 @@ import contextlib
 import itertools
 import json
 import os
-import pickle
 import sqlite3
 import threading
 import time
@@ -29,6 +28,7 @@ from typing import Any
 from tenfold.errors import RunUnusable
 from tenfold.journal import digest
 from tenfold.journal.folder import Folder, write_whole
+from tenfold.journal.kept import Kept
 from tenfold.work import parcel
 from tenfold.work.outcome import Failure, Outcome, Report, Unopened
 
@@ -87,7 +87,7 @@ class Journal:
     def __init__(self, folder: Folder | None, *, read_only: bool = False) -> None:
         self.folder = folder
         self._lock = threading.RLock()
-        self._memory: dict[int, parcel.Buffer | list[bytes]] = {}
+        self._memory: dict[int, parcel.Buffer | Kept] = {}
         self._session: int | None = None
         self._committed = time.monotonic()
         self._dirty = False
@@ -166,7 +166,7 @@ class Journal:
         """Tasks that returned small values, as their pickles."""
         if self.folder is None and sum(map(len, bodies)) > KEPT_IN_MEMORY * len(bodies):
             # Nobody will read them after us: a copy into temporary storage would be for nothing.
-            self._memory[block.first] = list(bodies)
+            self._memory[block.first] = Kept(bodies)
             self._add(block, ok=True, kind=MEMORY)
         else:
             self._add(block, ok=True, kind=PICKLES, value=b"".join(bodies))
@@ -358,8 +358,8 @@ class Journal:
             return [parcel.unpack(bytearray(row["value"]))]
         if row["kind"] == MEMORY:
             kept = self._memory[row["first"]]
-            if isinstance(kept, list):
-                return [pickle.loads(body) for body in kept]
+            if isinstance(kept, Kept):
+                return kept.values()
             return [parcel.unpack(bytearray(kept) if isinstance(kept, bytes) else kept)]
         with self._trouble(), open(self._file(row["first"]), "rb") as file:
             return [parcel.unpack(parcel.load(file.fileno()))]

@@ -30,6 +30,8 @@ class Machine:
     """Bytes we may use: the machine's, or the cgroup limit where that is less."""
     gpus: tuple[Gpu, ...]
     """The GPUs that are visible to this process."""
+    name: str = ""
+    """What a cluster calls it; empty for the machine that the caller is on."""
 
 
 def look() -> Machine:

@@ -1,6 +1,6 @@
 """What a worker process does, forked or spawned: take the seat, load the job, run batches, say what became of them.
 
-in   order {...}                         the seat, and the caller's environment, folder and import path
+in   order {...}                         the seat, and the caller's surroundings
      job Job, parcel                     the function, and what every task needs
      batch id attempt indices, items     run these, one after the other
 out  ready stays                         the function is loaded; `stays` where one task alone does not end this process
@@ -88,12 +88,13 @@ def _live(wire_handle: int, slate_handle: int, *, loaded_threads: int | None, sc
         (_, order), _ = wire.receive()
         if scratch is not None and order["scratch"]:
             scratch.append(order["scratch"])
-        sys.path[:] = order["path"]
+        around = order["around"]
+        sys.path[:] = around.path
         importlib.invalidate_caches()  # modules that were written since the nursery started
-        sys.argv[:] = order["argv"]
+        sys.argv[:] = around.arguments
         with contextlib.suppress(OSError):  # the caller's folder is gone: stay where we are
-            os.chdir(order["cwd"])
-        settle(order["seat"], order["environment"], loaded_threads=loaded_threads)
+            os.chdir(around.folder)
+        settle(order["seat"], around.environment, loaded_threads=loaded_threads)
         (_, job, content), handles = wire.receive()
         Worker(wire, slate, order).work(job, content, handles)
     except Closed:

@@ -1,6 +1,8 @@
 """The caller's side: the one nursery of this process, started when it is first needed, gone when this process is.
 
-A worker has one too: the connection that its nursery gave it, so that a nested call forks from the same nursery.
+A worker has one too: the connection that its nursery gave it, so that a nested call forks from the same nursery. A
+process that works for callers on other machines has one for each environment that they want; all such processes of
+this machine share them.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import IO
 
 from tenfold.errors import WorkersUnavailable
@@ -82,13 +84,19 @@ class Client:
 
 
 _current: Client | None = None
+_shared: dict[str, Client] = {}
 _lock = threading.Lock()
 
 
-def get() -> Client:
-    """This process's nursery: the one it has, a warm one that waits for scripts, or a new one."""
+def get(environment: Mapping[str, str] | None = None) -> Client:
+    """This process's nursery: the one it has, a warm one that waits for scripts, or a new one.
+
+    With an `environment`, the nursery of this machine that has imported under it.
+    """
     global _current
     with _lock:
+        if environment is not None:
+            return _get_shared(environment)
         if _current is None or not _current.alive:
             if _current is not None and _current.owner == os.getpid():
                 _current.close()
@@ -97,12 +105,29 @@ def get() -> Client:
         return _current
 
 
+def _get_shared(environment: Mapping[str, str]) -> Client:
+    key = warming.key(environment)
+    if key not in _shared:
+        _shared[key] = Client(warming.join(environment))
+    return _shared[key]
+
+
+def leave_shared() -> None:
+    """Let go of the nurseries that this process shares; those that nobody else uses end."""
+    with _lock:
+        for found in _shared.values():
+            found.close()
+        _shared.clear()
+
+
 def drop(lost: Client) -> None:
     """Forget a nursery that does not answer any more."""
     global _current
     with _lock:
         if _current is lost:
             _current = None
+        for key in [key for key, found in _shared.items() if found is lost]:
+            del _shared[key]
     with contextlib.suppress(OSError):
         lost.close()
 
@@ -119,9 +144,9 @@ def inherit_again() -> None:
         _current.owner = os.getpid()
 
 
-def environment() -> dict[str, str]:
+def environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
     """A nursery's own environment: the caller's, with one thread for everything, so that a fork is safe."""
-    found = dict(os.environ)
+    found = dict(os.environ if base is None else base)
     found.update(dict.fromkeys(THREAD_VARIABLES, "1"))
     found.setdefault("PYTHONHASHSEED", "0")  # sets of strings are iterated alike in every worker of every run
     return found

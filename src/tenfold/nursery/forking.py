@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from tenfold.nursery import client
 from tenfold.nursery.starter import Event, Exited, Refused, Started
+from tenfold.nursery.surroundings import Surroundings
 from tenfold.nursery.wire import Closed, Wire
 
 
@@ -17,14 +18,15 @@ class NurseryLost(Exception):
 class Forking:
     """A `Starter` that asks a nursery."""
 
-    def __init__(self, modules: Iterable[str], scratch: str | None) -> None:
-        self._client = client.get()
+    def __init__(self, modules: Iterable[str], scratch: str | None, around: Surroundings) -> None:
+        environment = None if around.own_nursery else around.environment
+        self._client = client.get(environment)
         try:
             self._client.preload(modules)
             end = self._client.session()
         except Closed:  # it died since the last call; a new one is asked once
             client.drop(self._client)
-            self._client = client.get()
+            self._client = client.get(environment)
             self._client.preload(modules)
             end = self._client.session()
         end.setblocking(False)

@@ -26,7 +26,7 @@ _RECORD = struct.Struct("<IIId")  # length, batch, place, seconds
 _COUNTERS = struct.Struct("<QQQQ")
 _DOING = struct.Struct("<qqd")
 _DOING_PLACE = _COUNTERS.size
-_WRAP = b"\xff\xff\xff\xff"  # in the place of a length: the next record is at the ring's beginning
+_WRAP = 0xFFFFFFFF  # in the place of a length: the next record is at the ring's beginning
 OPENING = -1
 """The place that a worker says it is at while it unpickles the items of a batch."""
 
@@ -92,7 +92,7 @@ class Slate:
             return False
         if skip:
             if to_end >= _RECORD.size:
-                self._memory[start : start + 4] = _WRAP
+                _RECORD.pack_into(self._memory, start, _WRAP, 0, 0, 0.0)
             written, start = written + skip, _HEADER
         _RECORD.pack_into(self._memory, start, len(body), batch, place, seconds)
         self._memory[start + _RECORD.size : start + size] = body
@@ -111,16 +111,19 @@ class Slate:
         while read < written:
             start = _HEADER + read % self._ring
             to_end = self._size - start
-            if to_end < head or memory[start : start + 4] == _WRAP:
+            if to_end < head:
                 read += to_end
                 continue
             length, whose, where, took = unpack(memory, start)
+            if length == _WRAP:
+                read += to_end
+                continue
             if whose != batch or where != place:
                 break
-            end = start + head + length
+            start += head
             seconds.append(took)
-            bodies.append(memory[start + head : end])
-            read += end - start
+            bodies.append(memory[start : start + length])
+            read += head + length
             place += 1
         counters[1] = read
         return seconds, bodies

@@ -3,11 +3,15 @@
 It listens on a Unix socket in a folder that only its owner can enter. A script uses it when everything that decides
 what an import does is the same: the interpreter, tenfold, the installed packages, and the variables that frameworks
 read.
+
+The workers of a cluster on one machine share a nursery in the same way (`join`). It is started by the first of them
+and ends with the last.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -19,6 +23,7 @@ import subprocess
 import sys
 import sysconfig
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +32,7 @@ from tenfold.errors import RunUnusable, WorkersUnavailable
 from tenfold.nursery.wire import Closed, Wire
 
 ANSWER_LIMIT = 10.0  # seconds; a nursery that is importing answers when it is done
+SHARED_IDLE = 1.0  # seconds that a shared nursery waits after its last user
 PRELOAD_LIMIT = 120.0  # seconds that the first import of all frameworks may take on a slow disk
 
 
@@ -37,10 +43,15 @@ def folder() -> Path:
     return Path(base) / "tenfold" if base and len(base) < 70 else usual
 
 
-def key() -> str:
-    """A name for everything that decides what an import does."""
+def import_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """The part of an environment that decides what the import of a framework does."""
     prefixes = tuple(prefix for member in frameworks.every().values() for prefix in member.import_variables)
-    variables = {name: value for name, value in os.environ.items() if name.startswith(prefixes)}
+    return {name: value for name, value in environment.items() if name.startswith(prefixes)}
+
+
+def key(environment: Mapping[str, str] | None = None) -> str:
+    """A name for everything that decides what an import does."""
+    variables = import_variables(os.environ if environment is None else environment)
     packages = Path(sysconfig.get_paths()["purelib"])
     ours = Path(__file__).parent.parent
     facts = [sys.executable, sys.version, str(ours), variables, packages.stat().st_mtime_ns if packages.exists() else 0]
@@ -49,7 +60,36 @@ def key() -> str:
 
 def connect() -> socket.socket | None:
     """A connection to a waiting nursery that fits this process, or None."""
-    path = folder() / f"{key()}.socket"
+    return _connect(folder() / f"{key()}.socket")
+
+
+def join(environment: Mapping[str, str]) -> socket.socket:
+    """A connection to the nursery that the processes of this machine with this environment share."""
+    path = place() / f"shared-{key(environment)}.socket"
+    with open(path.with_suffix(".lock"), "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the first one starts it, the others wait for that
+        found = _connect(path)
+        if found is None or not _counts_us(found):
+            _launch(path, SHARED_IDLE, environment)
+            found = _connect_soon(path)
+        return found
+
+
+def _counts_us(end: socket.socket) -> bool:
+    """Whether a shared nursery has heard of us, and so will not end before us; it may have been about to."""
+    end.settimeout(PRELOAD_LIMIT)
+    try:
+        wire = Wire(end)
+        wire.send(("state",))
+        wire.receive()
+    except (Closed, TimeoutError):
+        end.close()
+        return False
+    end.settimeout(None)
+    return True
+
+
+def _connect(path: Path) -> socket.socket | None:
     if not path.exists() or not _is_ours(path.parent):
         return None
     end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -91,14 +131,11 @@ def state() -> dict[str, Any] | None:
 
 def start(modules: list[str], minutes: float) -> dict[str, Any]:
     """Start a waiting nursery, or have the one that waits import more; returns its state."""
-    place = folder()
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not _is_ours(place):
-        raise RunUnusable(f"{place} belongs to somebody else, or others can enter it; remove it and try again")
-    waiting = connect()
+    path = place() / f"{key()}.socket"
+    waiting = _connect(path)
     if waiting is None:
-        _launch(place / f"{key()}.socket", minutes)
-        waiting = _connect_soon()
+        _launch(path, 60 * minutes, os.environ)
+        waiting = _connect_soon(path)
     with contextlib.closing(Wire(waiting)) as wire:
         waiting.settimeout(PRELOAD_LIMIT)
         try:
@@ -114,6 +151,8 @@ def stop() -> int:
     """End every waiting nursery of this user; returns how many there were."""
     count = 0
     for path in folder().glob("*.socket") if _is_ours(folder()) else ():
+        if path.name.startswith("shared-"):  # a cluster's, and no business of ours
+            continue
         with contextlib.suppress(OSError, Closed), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
             end.settimeout(ANSWER_LIMIT)
             end.connect(str(path))
@@ -123,8 +162,8 @@ def stop() -> int:
     return count
 
 
-def serve(path: str, minutes: float) -> None:
-    """In the waiting process: listen until nobody has come for `minutes`."""
+def serve(path: str, idle_limit: float) -> None:
+    """In the waiting process: listen until nobody has come for `idle_limit` seconds."""
     from tenfold.nursery.process import Nursery
 
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -135,22 +174,33 @@ def serve(path: str, minutes: float) -> None:
     os.umask(old_mask)
     listener.listen(64)
     try:
-        Nursery(idle_limit=60 * minutes).serve(None, None, listener)
+        Nursery(idle_limit=idle_limit).serve(None, None, listener)
     finally:
         with contextlib.suppress(OSError):
             os.unlink(path)
         os._exit(0)
 
 
-def _launch(path: Path, minutes: float) -> None:
+def place() -> Path:
+    """The folder, made where it is not there yet."""
+    found = folder()
+    found.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not _is_ours(found):
+        raise RunUnusable(f"{found} belongs to somebody else, or others can enter it; remove it and try again")
+    return found
+
+
+def _launch(path: Path, idle_limit: float, environment: Mapping[str, str]) -> None:
     from tenfold.nursery import client
 
     # Forked once more, so that it is nobody's child: we neither wait for it nor leave a zombie.
     code = "import os, sys; os.fork() and os._exit(0); "
-    code += f"sys.path[:] = {sys.path!r}; from tenfold.nursery.warming import serve; serve({str(path)!r}, {minutes!r})"
+    code += (
+        f"sys.path[:] = {sys.path!r}; from tenfold.nursery.warming import serve; serve({str(path)!r}, {idle_limit!r})"
+    )
     subprocess.run(
         client.command(code),
-        env=client.environment(),
+        env=client.environment(environment),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -160,10 +210,10 @@ def _launch(path: Path, minutes: float) -> None:
     )
 
 
-def _connect_soon(limit: float = 20.0) -> socket.socket:
+def _connect_soon(path: Path, limit: float = 20.0) -> socket.socket:
     deadline = time.monotonic() + limit
     while time.monotonic() < deadline:
-        end = connect()
+        end = _connect(path)
         if end is not None:
             return end
         time.sleep(0.02)

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from tenfold.machine.memory import private
 from tenfold.nursery import slate
+from tenfold.nursery.load import Load
 from tenfold.nursery.starter import Starter
 from tenfold.nursery.wire import Wire
 from tenfold.plan.needs import readable
@@ -106,13 +107,13 @@ class Worker:
 
     # -- giving it work -----------------------------------------------------------------------------------------
 
-    def enlist(self, order: dict[str, Any], job: Job, function: bytes, function_handle: int | None) -> None:
-        """Tell it what it needs before its first batch; the function comes in shared memory where it is large."""
+    def enlist(self, order: dict[str, Any], job: Job, load: Load) -> None:
+        """Tell it what it needs before its first batch."""
         self.wire.send(("order", order))
-        if function_handle is not None:
-            self.wire.send(("job", job, None), [function_handle])
+        if load.handle is not None:
+            self.wire.send(("job", job, None), [load.handle])
         else:
-            self.wire.send(("job", job, function))
+            self.wire.send(("job", job, load.content))
 
     def advance(self, count: int) -> None:
         """We have heard of the next `count` tasks of its first batch."""

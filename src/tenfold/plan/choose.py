@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tenfold.errors import BadCall
+from tenfold.errors import BadCall, DoesNotFit
 from tenfold.machine import Machine
 from tenfold.plan.needs import Needs, readable
-from tenfold.plan.seats import Seat, cut
+from tenfold.plan.seats import Seat, cut_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,8 @@ class Abilities:
     processes: bool
     """Tasks run outside the caller's process, so that functions, items and results are pickled."""
     stops: str
-    """How a task that runs too long is stopped: "kill", "alarm" (Python code only) or "never"."""
+    """How a task that runs too long is stopped: "kill" (the caller's loop has it killed), "there" (it is killed where
+    it runs), "alarm" (it stops itself; Python code only) or "never"."""
     limits_memory: bool
     """A task over its memory is stopped."""
     isolates: bool
@@ -28,6 +30,8 @@ class Abilities:
     """Two tasks never share a GPU beyond what they asked for."""
     seconds_per_batch: float
     """What it costs to send a batch of tasks and to get its results back; batches are sized by it."""
+    gpus_are: str = ""
+    """Where GPUs come from, in words, where that is not the machine itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +44,17 @@ class Plan:
     """Each task gets a process of its own."""
     reasons: tuple[str, ...]
     """Why it is so, in words."""
+    needs: Needs
+    """What each task was given, for machines that join later."""
+    workers: int | None
+    """How many tasks at once at most, as asked."""
 
     def __str__(self) -> str:
         return "\n".join([f"{len(self.seats)} at a time: {'; '.join(map(str, self.seats))}", *self.reasons])
 
 
 def choose(
-    machine: Machine,
+    machines: Sequence[Machine],
     needs: Needs,
     abilities: Abilities,
     *,
@@ -57,9 +65,14 @@ def choose(
 ) -> Plan:
     """Make the plan, or refuse with everything that stands against it."""
     _refuse(needs, abilities, workers, isolate, timeout)
-    seats = cut(machine, needs, workers if abilities.parallel else 1, first_core)
+    try:
+        seats = cut_all(machines, needs, workers if abilities.parallel else 1, first_core)
+    except DoesNotFit as error:
+        if not needs.gpus or not abilities.gpus_are:
+            raise
+        raise DoesNotFit(f"{error} GPUs are {abilities.gpus_are}") from error
     alone, why = _isolation(needs, abilities, isolate)
-    return Plan(seats, alone, (*_explain(machine, needs, seats, workers, abilities), *why))
+    return Plan(seats, alone, (*_explain(machines, needs, seats, workers, abilities), *why), needs, workers)
 
 
 def _isolation(needs: Needs, abilities: Abilities, isolate: bool | None) -> tuple[bool, list[str]]:
@@ -93,14 +106,14 @@ def _refuse(
 
 
 def _explain(
-    machine: Machine, needs: Needs, seats: tuple[Seat, ...], workers: int | None, abilities: Abilities
+    machines: Sequence[Machine], needs: Needs, seats: tuple[Seat, ...], workers: int | None, abilities: Abilities
 ) -> list[str]:
     words = []
-    by_cpus = len(cut(machine, Needs(needs.cpus)))
+    by_cpus = len(cut_all(machines, Needs(needs.cpus)))
     if workers is not None and len(seats) > by_cpus:
-        words.append(f"{len(seats)} workers share {machine.cpus:g} cores, as asked")
+        words.append(f"{len(seats)} workers share {sum(machine.cpus for machine in machines):g} cores, as asked")
     elif workers is None and abilities.parallel and len(seats) < by_cpus:
         words.append("fewer tasks than cores, because GPUs or memory allow no more")
-    if machine.gpus and not needs.gpus:
+    if any(machine.gpus for machine in machines) and not needs.gpus:
         words.append("GPUs are hidden from the tasks, because none was asked for: gpus=1 gives each task one")
     return words

@@ -1,14 +1,16 @@
 """Seats: the machine divided into places to run, each for one task at a time.
 
-All tasks of one call need the same, so the division is arithmetic: as many seats as cores, GPUs and memory all
-allow. An explicit number of workers may exceed the cores (the caller wants to oversubscribe) but never the GPUs
-or the memory, because those fail instead of slowing down.
+All tasks of one call need the same, so the division is arithmetic: as many seats on each machine as its cores, GPUs
+and memory all allow. An explicit number of workers may exceed the cores (the caller wants to oversubscribe) but never
+the GPUs or the memory, because those fail instead of slowing down.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, zip_longest
 
 from tenfold.errors import DoesNotFit
 from tenfold.machine import Gpu, Machine
@@ -41,6 +43,8 @@ class Seat:
     """GPUs that it holds."""
     memory: int | None = None
     """Bytes that its task may use; None means not limited."""
+    machine: str = ""
+    """The machine of a cluster that it is on; empty for the caller's."""
 
     @property
     def threads(self) -> int:
@@ -61,7 +65,27 @@ class Seat:
         words = [f"core {','.join(map(str, self.cores))}" if self.cores else f"{self.cpus:g} cpus"]
         words += [f"{gpu.share:g} of GPU {gpu.address}" if gpu.share < 1 else f"GPU {gpu.address}" for gpu in self.gpus]
         words += [readable(self.memory)] if self.memory else []
+        words += [self.machine] if self.machine else []
         return f"seat {self.index} ({', '.join(words)})"
+
+
+def cut_all(
+    machines: Sequence[Machine], needs: Needs, workers: int | None = None, first_core: int = 0
+) -> tuple[Seat, ...]:
+    """Divide several machines; `workers` are spread over them. Those on which nothing fits are left out."""
+    each = None if workers is None else -(-workers // len(machines))
+    parts = []
+    refused = []
+    for machine in machines:
+        try:
+            parts.append(cut(machine, needs, each, first_core))
+        except DoesNotFit as error:
+            refused.append(error)
+    if not parts:
+        raise refused[-1]
+    # First one on each machine, then two, so that a smaller number of workers is spread.
+    spread = [seat for seat in chain.from_iterable(zip_longest(*parts)) if seat is not None]
+    return tuple(replace(seat, index=n) for n, seat in enumerate(spread[:workers]))
 
 
 def cut(machine: Machine, needs: Needs, workers: int | None = None, first_core: int = 0) -> tuple[Seat, ...]:
@@ -83,6 +107,7 @@ def cut(machine: Machine, needs: Needs, workers: int | None = None, first_core: 
             cores=_cores(machine, needs, n, first_core),
             gpus=devices[n] if devices is not None else (),
             memory=needs.memory,
+            machine=machine.name,
         )
         for n in range(count)
     )
@@ -128,4 +153,5 @@ def _refuse(
         held = sum(gpu.share for gpu in machine.gpus)
         faults.append(f"gpus={needs.gpus:g}, and {held:g} are visible here ('tenfold doctor' shows what was found)")
     if faults:
-        raise DoesNotFit(f"one task needs {'; '.join(faults)}. Ask for less, or run it where there is more.")
+        where = f" on {machine.name}" if machine.name else ""
+        raise DoesNotFit(f"one task needs {'; '.join(faults)}{where}. Ask for less, or run it where there is more.")

@@ -44,7 +44,7 @@ def map(  # noqa: A001
     timeout: float | None = None,
     on_error: OnError = "raise",
     seed: int = 0,
-    engine: str | Engine | None = None,
+    engine: object = None,
     run: str | os.PathLike[str] | None = None,
     fresh: bool = False,
     progress: bool | None = None,
@@ -67,13 +67,13 @@ def map(  # noqa: A001
     chosen = choice(engine, workers)
     abilities = chosen.engine.abilities
     plan = choose(
-        machine := chosen.engine.machine(),
+        chosen.engine.machines(),
         needs(cpus, gpus, memory),
         abilities,
         workers=chosen.workers,
         isolate=isolate,
         timeout=timeout,
-        first_core=os.getpid() % max(1, len(machine.cores)),
+        first_core=os.getpid(),
     )
     total = len(items) if isinstance(items, Sized) else None
     policy = Policy(retries, timeout if abilities.stops == "kill" else None, on_error)
@@ -81,9 +81,9 @@ def map(  # noqa: A001
     with _journal(run, fresh=fresh) as journal, _tasks_folder(journal) as tasks:
         _recognise(journal, task, seed, total)
         journal.begin_session({"engine": engines.name_of(chosen.engine), "workers": len(plan.seats), "plan": str(plan)})
-        alarm = timeout if abilities.stops == "alarm" else None
+        limit = timeout if abilities.stops in ("alarm", "there") else None
         alone = abilities.processes or not abilities.parallel
-        job = Job(seed, str(tasks), journal.folder is None, used.members(task), alone, alarm)
+        job = Job(seed, str(tasks), journal.folder is None, used.members(task), alone, limit)
         watch = progresses.watch(progress, total, already=journal.counts()[0])
         feed = Feed(items, journal, resumable=run is not None)
         _run(chosen.engine, task, job, plan, (feed, journal, pace, policy, watch))

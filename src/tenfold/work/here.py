@@ -29,6 +29,11 @@ Post = Callable[[int, int, int, dict[str, float], float], None]
 """Takes a report: index, attempt, step, values, time."""
 
 
+def folder_of(folder: str, index: int) -> Path:
+    """Where a task keeps its files, in the folder of its call."""
+    return Path(folder) / f"{index:06d}"
+
+
 class Here:
     """What this task was given."""
 
@@ -93,7 +98,7 @@ class Here:
         Without `run=` it is removed when the call ends. A second attempt finds what the first one left.
         """
         Path(self._folder).mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = Path(self._folder) / f"{self.index:06d}"
+        path = folder_of(self._folder, self.index)
         path.mkdir(mode=0o700, exist_ok=True)
         return path
 

@@ -72,6 +72,24 @@ class Parcel:
         return file.getvalue()
 
 
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A parcel that somebody else has packed, and that is passed on unopened."""
+
+    content: bytes
+    """What `Parcel.write` has written."""
+
+    @property
+    def size(self) -> int:
+        return len(self.content)
+
+    def write(self, file: IO[bytes]) -> int:
+        return file.write(self.content)
+
+    def to_bytes(self) -> bytes:
+        return self.content
+
+
 def pack(value: object, beside: int = BESIDE) -> Parcel:
     """Pickle `value` for another process, with buffers of `beside` bytes and more kept beside the pickle.
 
@@ -114,7 +132,7 @@ def unpack(memory: Buffer, *, writable: bool = True) -> Any:
     return pickle.loads(body, buffers=buffers)
 
 
-def shared(parcel: Parcel) -> int:
+def shared(parcel: Parcel | Sealed) -> int:
     """A file descriptor of nameless shared memory that holds the parcel. The caller closes it."""
     # memfd is not bounded by the size of /dev/shm (64 MB in containers); elsewhere a nameless file does.
     handle = os.memfd_create("tenfold") if hasattr(os, "memfd_create") else _nameless_file()

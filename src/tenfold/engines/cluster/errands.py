@@ -1,0 +1,77 @@
+"""Files that tasks keep in `here().folder`, on a node that does not see the caller's disk: carried home."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tenfold.engines import Batch, Event, Failed, Finished, FinishedLarge, GivenBack
+from tenfold.work.here import folder_of
+from tenfold.work.run import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Filed:
+    """A task has left files in its folder."""
+
+    index: int
+    """Which task."""
+    files: dict[str, bytes]
+    """By their place in its folder."""
+
+
+class Errands:
+    """Gives tasks a folder of this node, and sends home what they have left in it when they end."""
+
+    def __init__(self, job: Job, *, is_here: bool) -> None:
+        # Where the caller is on this machine, or nothing is kept, tasks use the folder that the caller has named.
+        self._home = None if is_here or job.scratch else tempfile.mkdtemp(prefix="tenfold-tasks-")
+        self.job = job if self._home is None else replace(job, folder=self._home, scratch=True)
+        self._batches: dict[int, list[int]] = {}  # tasks of which we have not heard, by batch
+
+    def begin(self, batch: Batch) -> None:
+        if self._home is not None:
+            self._batches[batch.id] = list(batch.indices)
+
+    def watch(self, events: Sequence[Event]) -> Sequence[Event | Filed]:
+        """The events, each with the files of its tasks before it."""
+        if self._home is None:
+            return events
+        found: list[Event | Filed] = []
+        for event in events:
+            if isinstance(event, Finished | FinishedLarge | Failed):
+                count = len(event.seconds) if isinstance(event, Finished) else 1
+                rest = self._batches[event.batch]
+                for index in rest[:count]:
+                    found += self._files(index)
+                del rest[:count]
+            elif isinstance(event, GivenBack):
+                self._batches.pop(event.batch, None)
+            found.append(event)
+        return found
+
+    def _files(self, index: int) -> list[Filed]:
+        assert self._home is not None
+        folder = folder_of(self._home, index)
+        if not folder.is_dir():
+            return []
+        paths = [path for path in folder.rglob("*") if path.is_file()]
+        files = {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+        shutil.rmtree(folder, ignore_errors=True)
+        return [Filed(index, files)]
+
+    def close(self) -> None:
+        if self._home is not None:
+            shutil.rmtree(self._home, ignore_errors=True)
+
+
+def bring_home(job: Job, event: Filed) -> None:
+    """In the caller: put a task's files where it would have put them here."""
+    folder = folder_of(job.folder, event.index)
+    for name, content in event.files.items():
+        path = folder / Path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)

@@ -1,0 +1,72 @@
+"""What is installed on a node, and on which machine it is; and what must be equal here and there."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import tenfold
+from tenfold import frameworks, machine
+from tenfold.machine import Machine, installed
+
+ALWAYS = ("tenfold", "numpy", "cloudpickle")
+"""Packages whose version must be the same everywhere: they read what the others have written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """About one process of a cluster."""
+
+    host: str
+    """The machine that it is on: processes with the same one can open each other's memory."""
+    hostname: str
+    """What people call that machine."""
+    python: str
+    """Its version."""
+    versions: dict[str, str]
+    """Installed packages that matter, by name."""
+    machine: Machine
+    """What there is."""
+
+
+def look() -> Facts:
+    """About this process."""
+    versions = {"tenfold": tenfold.__version__}
+    for name in (*ALWAYS[1:], *_packages()):
+        found = installed.version(name)
+        if found is not None:
+            versions[name] = found
+    return Facts(host(), socket.gethostname(), platform.python_version(), versions, machine.look())
+
+
+@functools.cache
+def _packages() -> tuple[str, ...]:
+    return tuple(name for member in frameworks.every().values() for name in member.distributions)
+
+
+@functools.cache
+def host() -> str:
+    """A name for this machine, as far as memory can be shared: containers and network namespaces are others."""
+    parts = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("pid", "net") if Path(f"/proc/self/ns/{kind}").exists()]
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    parts.append(boot.read_text().strip() if boot.exists() else socket.gethostname())
+    return hashlib.blake2b(" ".join(parts).encode(), digest_size=8).hexdigest()
+
+
+def differences(here: Facts, there: Facts, members: Iterable[str]) -> list[str]:
+    """What keeps a node from doing this process's work, in words; `members` are the frameworks that it uses."""
+    faults = []
+    ours, theirs = (".".join(facts.python.split(".")[:2]) for facts in (here, there))
+    if ours != theirs:
+        faults.append(f"Python {there.python} there, {here.python} here")
+    needed = [name for member in members for name in frameworks.every()[member].distributions]
+    for name in dict.fromkeys((*ALWAYS, *needed)):
+        if here.versions.get(name) != there.versions.get(name):
+            faults.append(f"{name} {there.versions.get(name, 'not installed')} there, {here.versions.get(name)} here")
+    return faults

@@ -1,0 +1,358 @@
+"""Dask: a local cluster of its own, one at an address, or a client that the user has.
+
+    engine="dask"                  starts a cluster on this machine, which ends with this process
+    engine="dask://host:8786"      joins one (also "tcp://..." and, with certificates, "tls://...")
+    tenfold.use(client)            uses the client's
+
+A node is a Dask worker: its threads are the cores that we may use there, its `GPU` resource the devices. A foreman is
+a Dask actor. GPUs are held with a task that waits, so that Dask gives them to nobody else in the meantime.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tenfold import machine
+from tenfold.engines.cluster import Node, content, facts
+from tenfold.engines.cluster.content import Notice
+from tenfold.engines.cluster.crew import ClusterCrew
+from tenfold.engines.cluster.dask_process import DaskProcess
+from tenfold.engines.cluster.facts import Facts
+from tenfold.engines.cluster.foreman import Foreman
+from tenfold.errors import BadCall, ClusterLost, WorkersUnavailable
+from tenfold.machine import Gpu, Machine
+from tenfold.machine.installed import missing
+from tenfold.plan.choose import Abilities, Plan
+from tenfold.plan.seats import Seat
+from tenfold.work.run import Job
+
+if TYPE_CHECKING:
+    from distributed import Client, Security
+
+ADOPTS = ("distributed", "dask")
+"""Modules whose objects `tenfold.use` takes to be this engine's."""
+SCHEMES = ("dask", "tcp", "tls")
+"""What its addresses begin with."""
+
+CONNECT_LIMIT = 8.0  # seconds until an address counts as unreachable
+NODE_LIMIT = 10.0  # seconds to wait for the first worker
+HIRE_LIMIT = 60.0
+CALL_LIMIT = 30.0
+
+
+def engine(address: str, *, security: Security | None = None) -> DaskEngine:
+    """`security` is a `distributed.Security`, for "tls://..."; Dask's own configuration counts otherwise."""
+    try:
+        import distributed  # noqa: F401
+    except ImportError as error:
+        raise missing("Dask", "dask") from error
+    return DaskEngine(address, security)
+
+
+def adopt(found: object) -> DaskEngine:
+    """The engine for a `distributed.Client`, or a cluster object, that the user has."""
+    from distributed import Client
+
+    client = found if isinstance(found, Client) else getattr(found, "get_client", lambda: None)()
+    if not isinstance(client, Client) or client.asynchronous:
+        raise BadCall(f"engine={found!r}: expected a distributed.Client that is not asynchronous")
+    return DaskEngine(str(client.scheduler.address) if client.scheduler else "dask", None, client)
+
+
+class DaskEngine:
+    """Tasks on the workers of a Dask cluster."""
+
+    abilities = Abilities(
+        parallel=True,
+        processes=True,
+        stops="there",
+        limits_memory=True,
+        isolates=True,
+        leases_gpus=True,
+        seconds_per_batch=0.002,
+        gpus_are='declared by the workers: dask worker --resources "GPU=1" tcp://...',
+    )
+
+    def __init__(self, address: str, security: Security | None, client: Client | None = None) -> None:
+        self._address = address
+        self._security = security
+        self._client = client
+        self._cluster: DaskCluster | None = None
+        self._nodes: list[Node] = []
+
+    def machines(self) -> list[Machine]:
+        if self._cluster is None:
+            client = self._client or connected(self._address, self._security)
+            self._cluster = DaskCluster(client)
+        self._nodes = self._cluster.wait_for_nodes(NODE_LIMIT)
+        return [node.machine for node in self._nodes]
+
+    def open(self, function: Callable[[Any], Any], job: Job, plan: Plan) -> ClusterCrew:
+        assert self._cluster is not None, "machines() comes first"
+        return ClusterCrew(self._cluster, self._nodes, function, job, plan)
+
+
+class DaskCluster:
+    """A client, as `tenfold.engines.cluster` wants one."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._facts: dict[str, Facts] = {}
+        self.address = str(client.scheduler.address) if client.scheduler else "?"
+
+    # -- nodes --------------------------------------------------------------------------------------------------
+
+    def wait_for_nodes(self, seconds: float) -> list[Node]:
+        """The nodes there are; a cluster that grows with its work is given a task to grow for."""
+        nodes = self.nodes()
+        if nodes:
+            return nodes
+        bait = self._client.submit(int, pure=False)
+        try:
+            self._client.wait_for_workers(1, timeout=seconds)
+        except TimeoutError as error:
+            raise WorkersUnavailable(
+                f"the Dask cluster at {self.address} has no worker, and none came within {seconds:g} s. "
+                f"Start one with: dask worker {self.address}"
+            ) from error
+        finally:
+            bait.release()
+        return self.nodes()
+
+    def nodes(self) -> list[Node]:
+        workers = self._workers()
+        for name in self._facts.keys() - workers.keys():
+            del self._facts[name]
+        new = [name for name in workers if name not in self._facts]
+        if new:
+            self._facts |= self._look(new)
+        known = {name: found for name, found in workers.items() if name in self._facts}
+        return nodes_of({name: (self._facts[name], _threads(found), found) for name, found in known.items()})
+
+    def _workers(self) -> dict[str, dict[str, Any]]:
+        if self._client.status not in ("running", "connecting"):
+            raise ClusterLost(f"the Dask scheduler at {self.address} is gone; what is finished is kept")
+        try:
+            info = self._client.scheduler_info(n_workers=-1)
+        except (OSError, TimeoutError) as error:
+            raise ClusterLost(f"the Dask scheduler at {self.address} does not answer: {error}") from error
+        return dict(info["workers"])
+
+    def _look(self, names: list[str]) -> dict[str, Facts]:
+        try:
+            found = self._client.run(facts.look, workers=names, on_error="return")
+        except OSError as error:
+            raise ClusterLost(f"the Dask scheduler at {self.address} does not answer: {error}") from error
+        good = {name: answer for name, answer in found.items() if isinstance(answer, Facts)}
+        for name, answer in found.items():
+            if name not in good and not isinstance(answer, OSError):  # OSError: it has just left
+                raise WorkersUnavailable(
+                    f"{name} cannot work for tenfold: {type(answer).__name__}: {answer}. "
+                    "It needs the Python, tenfold and frameworks of this process"
+                )
+        return good
+
+    # -- content ------------------------------------------------------------------------------------------------
+
+    def has(self, name: str, notice: Notice) -> bool:
+        return bool(self._run(name, content.has, notice))
+
+    def deliver(self, name: str, notice: Notice, place: int, chunk: bytes) -> None:
+        self._run(name, content.add, notice, place, chunk)
+
+    def _run(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        return self._client.run(function, *arguments, workers=[name])[name]
+
+    # -- foremen ------------------------------------------------------------------------------------------------
+
+    def hire(self, node: Node, seats: Sequence[Seat], contract: bytes) -> DaskPost:
+        held = _Held(self._client, node.name, seats)
+        options: dict[str, Any] = {"workers": [node.name], "allow_other_workers": False, "pure": False}
+        hired = self._client.submit(Foreman, contract, actor=True, **options)
+        try:
+            with self._client.as_current():  # an actor talks through the client that is current when it is made
+                return DaskPost(hired.result(timeout=HIRE_LIMIT), hired, held)
+        except BaseException:
+            held.give_back()
+            raise
+
+
+class DaskPost:
+    """A foreman that is a Dask actor."""
+
+    def __init__(self, actor: Any, future: Any, held: _Held) -> None:
+        self._actor = actor
+        self._future = future  # the actor lives as long as this does
+        self._held = held
+
+    def tell(self, orders: Sequence[tuple[Any, ...]]) -> None:
+        self._actor.tell(orders)  # not waited for: should it be lost, `hear` is told
+
+    def hear(self) -> list[Any]:
+        return list(self._actor.hear().result(timeout=CALL_LIMIT))
+
+    def close(self) -> None:
+        try:
+            self._actor.close().result(timeout=CALL_LIMIT)
+        finally:
+            self._held.give_back()
+            self._future.release()
+
+
+class _Held:
+    """GPUs of a worker that Dask gives to nobody else: the resource of a task that waits until it is cancelled."""
+
+    def __init__(self, client: Client, name: str, seats: Sequence[Seat]) -> None:
+        amount = sum(gpu.share for seat in seats for gpu in seat.gpus)
+        self._future = None
+        if amount:
+            key = f"tenfold-gpus-{name}-{id(self):x}"
+            options: dict[str, Any] = {
+                "workers": [name],
+                "allow_other_workers": False,
+                "resources": {"GPU": amount},
+                "key": key,
+            }
+            self._future = client.submit(_hold, key, **options)
+            self._client, self._key, self._name = client, key, name
+            if not client.run(_is_held, key, HIRE_LIMIT, workers=[name])[name]:
+                raise TimeoutError(f"the GPUs of {name} were not free within {HIRE_LIMIT:g} s")
+
+    def give_back(self) -> None:
+        if self._future is not None:
+            with contextlib.suppress(Exception):  # the worker is gone, and what it held with it
+                self._client.run(_let_go, self._key, workers=[self._name])
+            self._future.release()
+            self._future = None
+
+
+_holding: dict[str, tuple[threading.Event, threading.Event]] = {}
+
+
+def _marks(key: str) -> tuple[threading.Event, threading.Event]:
+    """On a worker: whether the GPUs are held, and whether they may go."""
+    return _holding.setdefault(key, (threading.Event(), threading.Event()))
+
+
+def _hold(key: str) -> None:
+    from distributed import secede
+
+    held, done = _marks(key)
+    secede()  # takes no thread of the worker, only the resource
+    held.set()
+    done.wait()
+    _holding.pop(key, None)
+
+
+def _is_held(key: str, seconds: float) -> Any:
+    import asyncio
+
+    async def wait() -> bool:
+        held, _ = _marks(key)
+        return await asyncio.get_running_loop().run_in_executor(None, held.wait, seconds)
+
+    return wait()
+
+
+def _let_go(key: str) -> None:
+    _marks(key)[1].set()
+
+
+# -- what a worker has ------------------------------------------------------------------------------------------------
+
+
+def nodes_of(found: dict[str, tuple[Facts, int, dict[str, Any]]]) -> list[Node]:
+    """Nodes from what each worker says: (facts, threads, what the scheduler knows of it).
+
+    Workers of one machine are given different cores, and different GPUs where they see the same ones.
+    """
+    nodes = []
+    cores_taken: dict[str, int] = {}
+    gpus_taken: dict[str, set[str]] = {}
+    for name, (there, threads, known) in sorted(found.items()):
+        first = cores_taken.get(there.host, 0)
+        cores_taken[there.host] = first + threads
+        total = sum(count for other, count, _ in found.values() if other.host == there.host)
+        # More threads than cores: whoever has started the workers so does not want them pinned.
+        cores = there.machine.cores[first : first + threads] if total <= len(there.machine.cores) else ()
+        declared = int(known.get("resources", {}).get("GPU", 0))
+        taken = gpus_taken.setdefault(there.host, set())
+        gpus = _devices(there.machine.gpus, declared, taken)
+        taken |= {gpu.address for gpu in gpus}
+        memory = int(known.get("memory_limit") or there.machine.memory)
+        usable = Machine(cores, float(threads), min(memory, there.machine.memory), gpus, name)
+        nodes.append(Node(name, usable, there))
+    return nodes
+
+
+def _devices(visible: Iterable[Gpu], declared: int, taken: set[str]) -> tuple[Gpu, ...]:
+    """The devices of a worker that has declared so many; numbered where the driver was not asked."""
+    free = [gpu for gpu in visible if gpu.address not in taken]
+    numbers = (str(n) for n in range(1000) if str(n) not in taken and all(gpu.address != str(n) for gpu in free))
+    while len(free) < declared:
+        free.append(Gpu(next(numbers), "declared", 0))
+    return tuple(free[:declared])
+
+
+def _threads(known: dict[str, Any]) -> int:
+    return int(known.get("resources", {}).get("CPU", 0)) or int(known["nthreads"])
+
+
+# -- connections ------------------------------------------------------------------------------------------------------
+
+_clients: dict[str, Client] = {}
+_cluster: DaskProcess | None = None
+_lock = threading.Lock()
+
+
+def connected(address: str, security: Security | None) -> Client:
+    """The client for an address, made once and kept until this process ends."""
+    with _lock:
+        known = _clients.get(address)
+        if known is None or known.status != "running":
+            _clients[address] = _start() if address == "dask" else _join(address, security)
+        return _clients[address]
+
+
+def _start() -> Client:
+    """A cluster in a process of its own, which ends when this one does."""
+    global _cluster
+    from distributed import Client
+
+    _cluster = DaskProcess(max(1, int(machine.look().cpus)))
+    return Client(_cluster.address, set_as_default=False, timeout=CONNECT_LIMIT)
+
+
+def _join(address: str, security: Security | None) -> Client:
+    from distributed import Client
+
+    scheme, _, rest = address.partition("://")
+    host, _, port = rest.rpartition(":")
+    if not host or not port.isdigit():
+        raise BadCall(f'engine={address!r}: expected "dask", or an address such as "dask://host:8786"')
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_LIMIT / 2).close()
+        where = f"{'tls' if scheme == 'tls' else 'tcp'}://{rest}"
+        return Client(where, timeout=CONNECT_LIMIT / 2, set_as_default=False, security=security)
+    except (OSError, TimeoutError) as error:
+        hint = "; a scheduler with TLS needs a tls:// address" if scheme != "tls" else ""
+        raise ClusterLost(f"no Dask scheduler answers at {address}: {error or type(error).__name__}{hint}") from error
+
+
+@atexit.register
+def close() -> None:
+    """End the connections that were made here, and the cluster that was started."""
+    global _cluster
+    with _lock:
+        for client in _clients.values():
+            with contextlib.suppress(Exception):
+                client.close(timeout=2)
+        _clients.clear()
+        if _cluster is not None:
+            _cluster.close()
+            _cluster = None

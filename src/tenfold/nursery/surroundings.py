@@ -1,0 +1,30 @@
+"""What a worker takes over from the process that asked for it: environment, folder, import path, arguments."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+
+from tenfold import machine
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """As the caller has them, unless somebody says otherwise."""
+
+    environment: dict[str, str]
+    """The variables that tasks see, before their seat changes some of them."""
+    folder: str
+    """The current folder."""
+    path: list[str]
+    """Where modules are looked for."""
+    arguments: list[str]
+    """`sys.argv`."""
+    own_nursery: bool = True
+    """Whether the nursery of this process is meant; otherwise the one that all processes of this machine share."""
+
+
+def surroundings() -> Surroundings:
+    """Those of this process, now."""
+    return Surroundings(dict(os.environ), machine.current_folder(), list(sys.path), list(sys.argv))
