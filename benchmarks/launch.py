@@ -7,6 +7,7 @@ person at this machine keeps warm, and a TensorFlow that says nothing.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import subprocess
 import sys
@@ -24,7 +25,9 @@ LIMIT = 300.0  # seconds after which a script is given up
 
 # An installed package has its bytecode. Without it, tenfold alone would be compiled anew in each process (0.07 s).
 _NO_BYTECODE = ("PYTHONDONTWRITEBYTECODE",)
-_CHANGES_RESULTS = ("TENFOLD_", "OMP_", "MKL_", "OPENBLAS_", "TF_", "KERAS_", "LOKY_", "JOBLIB_", *_NO_BYTECODE)
+_OF_LIBRARIES = ("TENFOLD_", "OMP_", "MKL_", "OPENBLAS_", "TF_", "KERAS_", "LOKY_", "JOBLIB_", "DASK_", "RAY_ADDRESS")
+_CHANGES_RESULTS = (*_OF_LIBRARIES, *_NO_BYTECODE)
+_OWN_FOLDER = "XDG_RUNTIME_DIR"
 
 
 class ScriptFailed(RuntimeError):
@@ -33,10 +36,28 @@ class ScriptFailed(RuntimeError):
 
 @contextlib.contextmanager
 def environment() -> Iterator[dict[str, str]]:
-    """What a script sees; XDG_RUNTIME_DIR, where a warm nursery would wait, is an empty folder of its own."""
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+    """What a script sees; XDG_RUNTIME_DIR, where a warm nursery would wait, is an empty folder of its own.
+
+    Ray keeps its files there, too: it never removes them.
+    """
+    with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_CHANGES_RESULTS)}
-        yield kept | {"TF_CPP_MIN_LOG_LEVEL": "3", "XDG_RUNTIME_DIR": folder}
+        yield kept | {"TF_CPP_MIN_LOG_LEVEL": "3", _OWN_FOLDER: folder, "RAY_TMPDIR": folder}
+
+
+class Agreement:
+    """Refuses a contestant that does not print the losses that the first one printed."""
+
+    def __init__(self) -> None:
+        self._first: list[float] = []
+
+    def __call__(self, printed: str) -> None:
+        losses = [float(line.rpartition(" ")[2]) for line in printed.splitlines() if line.startswith("Iteration")]
+        self._first = self._first or losses
+        # Other thread counts add up in another order; the losses are printed with 4 digits.
+        pairs = zip(losses, self._first, strict=True)
+        if not losses or not all(math.isclose(*pair, rel_tol=1e-3, abs_tol=1e-3) for pair in pairs):
+            raise ScriptFailed(f"the scripts disagree: {losses} and {self._first}")
 
 
 def command(script: str, *arguments: object) -> list[str]:
@@ -54,11 +75,14 @@ def run(words: Sequence[str], variables: dict[str, str]) -> tuple[float, str]:
 
 
 def weigh(words: Sequence[str], variables: dict[str, str], also: Iterable[int] = ()) -> tuple[int, str]:
-    """The most memory (sum of PSS) of a script, its descendants and those of the processes `also`; what it printed."""
+    """The most memory (sum of PSS) of a script and all that it started, and of `also`; what it printed.
+
+    The nursery of a cluster's node is nobody's child: it is found by the folder that is this script's alone.
+    """
     peak = 0
     with _started(words, variables) as (process, output, began):
         while process.poll() is None:
-            peak = max(peak, tree_memory([process.pid, *also]))
+            peak = max(peak, tree_memory([process.pid, *also, *_strays(variables)]))
             if time.perf_counter() - began > LIMIT:
                 raise subprocess.TimeoutExpired(list(words), LIMIT)
             time.sleep(SAMPLE_EVERY)
@@ -74,6 +98,15 @@ def tree_memory(roots: Iterable[int]) -> int:
             parent = psutil.Process(root)
             family |= {process.pid: process for process in (parent, *parent.children(recursive=True))}
     return sum(map(_pss, family.values()))
+
+
+def _strays(variables: dict[str, str]) -> Iterator[int]:
+    """Processes that were started with this environment's own folder, whoever their parent is."""
+    mark = f"{_OWN_FOLDER}={variables[_OWN_FOLDER]}".encode()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # gone by now, or another user's
+            if mark in (entry / "environ").read_bytes().split(b"\0"):
+                yield int(entry.name)
 
 
 def _pss(process: psutil.Process) -> int:

@@ -44,7 +44,7 @@ class Before:
         faults += [f"file {path}" for path in sorted(files() - self._files)]
         opened = descriptors()
         # joblib keeps its workers and the pipes to them: then descriptors cannot be compared.
-        same_hosts = self._hosts == hosts_processes()
+        same_hosts = self._hosts == hosts_processes() and not clusters.dask and not clusters.ray
         if with_descriptors and same_hosts and len(opened) > self._descriptors:
             faults.append(f"{len(opened) - self._descriptors} more descriptors; there are {sorted(opened.values())}")
         return faults
@@ -71,7 +71,7 @@ def processes() -> dict[int, str]:
             continue
         try:
             is_ours = mark in (entry / "environ").read_bytes().split(b"\0") or _is_our_zombie(entry)
-            if is_ours and not _is_nursery_of(entry, hosts_processes()):
+            if is_ours and not _is_nursery_of(entry, hosts_processes()) and not _is_clusters(entry):
                 words = (entry / "cmdline").read_bytes().split(b"\0")
                 found[int(entry.name)] = " ".join(word.decode(errors="replace") for word in words)[:200] or "a zombie"
         except OSError:  # gone by now
@@ -88,6 +88,27 @@ def _is_nursery_of(entry: Path, hosts: frozenset[int]) -> bool:
     """A process that joblib keeps has a nursery like any other, once a task in it has called `map`."""
     _, parent = _state(entry)
     return parent in hosts and b"tenfold.nursery.process" in (entry / "cmdline").read_bytes()
+
+
+def _is_clusters(entry: Path) -> bool:
+    """A process of a cluster that a module's tests share, or the nursery of its nodes; not one of its workers."""
+    words = (entry / "cmdline").read_bytes()
+    _, parent = _state(entry)
+    if b"tenfold.nursery.warming" in words and b"/shared-" in words:
+        return b"/shared-" not in Path(f"/proc/{parent}/cmdline").read_bytes()
+    if clusters.dask and (b"dask_process" in words or b"distributed.cli" in words or b"dask" in words):
+        return True
+    return clusters.ray and (b"/ray/" in words or b"ray::" in words)
+
+
+class Clusters:
+    """Which clusters are up now, by will of a fixture."""
+
+    dask = False
+    ray = False
+
+
+clusters = Clusters()
 
 
 def _state(entry: Path) -> tuple[str, int]:
@@ -114,7 +135,10 @@ def hosts_processes() -> frozenset[int]:
 
 
 def _is_hosts_thread(thread: threading.Thread) -> bool:
-    return thread.name.startswith(("ExecutorManagerThread", "QueueFeederThread"))
+    ours = ("ExecutorManagerThread", "QueueFeederThread")
+    dasks = ("IO loop", "Dask-", "TCP-Executor", "Profile", "asyncio_") if clusters.dask else ()
+    rays = ("ray_", "Thread-", "grpc", "raylet", "PythonGCThread") if clusters.ray else ()
+    return thread.name.startswith((*ours, *dasks, *rays))
 
 
 def variables() -> dict[str, str]:
@@ -132,7 +156,8 @@ def _changed(before: dict[str, str], now: dict[str, str]) -> list[str]:
 
 def files() -> set[str]:
     folders = (Path(tempfile.gettempdir()), Path("/dev/shm"))
-    return {str(path) for folder in folders for path in folder.glob("tenfold*")}
+    found = {str(path) for folder in folders for path in folder.glob("tenfold*")}
+    return {path for path in found if not (clusters.dask and "tenfold-dask-" in path)}
 
 
 def descriptors() -> dict[int, str]:

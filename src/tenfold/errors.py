@@ -117,3 +117,11 @@ class TasksFailed(TenfoldError, RuntimeError):
     @property
     def failures(self) -> list[TaskError]:
         return list(self.results.failures) if self.results is not None else []
+
+
+def every() -> list[type[TenfoldError]]:
+    """The whole tree, root first."""
+    found: list[type[TenfoldError]] = [TenfoldError]
+    for kind in found:
+        found += [below for below in kind.__subclasses__() if below not in found]
+    return found

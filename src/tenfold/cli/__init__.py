@@ -2,6 +2,7 @@
 
     commands.py   the list of commands, and how errors end the process
     doctor.py     what is here                             examine.py   finds it out
+                                                           clusters.py  finds out what an engine has
     map.py        a function of a file over items          load.py      FILE.py:NAME -> function
                                                            given.py     --items, --set
     runs.py       runs below a folder                      records.py   reads a run folder

@@ -1,4 +1,4 @@
-"""`tenfold doctor`: what is here, and whether it works."""
+"""`tenfold doctor`: what is here, and whether it works; with --engine, what is there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import click
 from rich.text import Text
 
-from tenfold.cli import examine, say
+from tenfold.cli import clusters, examine, say
 from tenfold.cli.examine import Trial
 from tenfold.errors import WorkersUnavailable
 from tenfold.nursery import warming
@@ -17,13 +17,38 @@ AT_ONCE = 0.01  # seconds; another framework had imported it already
 
 
 @click.command()
+@click.option(
+    "--engine",
+    metavar="ADDRESS",
+    help='Look at the machines of this engine instead: a name, or an address such as "dask://host:8786".',
+)
 @say.json_option
-def command(as_json: bool) -> None:
+def command(engine: str | None, as_json: bool) -> None:
     """What is here: cores, memory, GPUs, frameworks, and how fast workers start.
 
     Starts a nursery that imports every installed framework, which takes some seconds. Exits with 1 where no worker
     can be started.
+
+    \b
+    tenfold doctor --engine dask://host:8786
+    tenfold doctor --engine ray://auto --json
     """
+    if engine is not None:
+        _look_at(engine, as_json)
+    else:
+        _look_here(as_json)
+
+
+def _look_at(engine: str, as_json: bool) -> None:
+    with say.stdout_for_json(as_json), say.screen(stderr=True).status(engine) as status:
+        found = clusters.look(engine, status.update)
+    if as_json:
+        say.emit(found)
+    else:
+        clusters.show(found)
+
+
+def _look_here(as_json: bool) -> None:
     with say.stdout_for_json(as_json), say.screen(stderr=True).status("looking at the machine") as status:
         found: dict[str, Any] = {
             "software": examine.software(),

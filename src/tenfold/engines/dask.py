@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import copyreg
 import socket
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tenfold import machine
-from tenfold.engines.cluster import Node, content, facts
+from tenfold import errors, machine
+from tenfold.engines.cluster import Node, content, dask_holding, facts
 from tenfold.engines.cluster.content import Notice
 from tenfold.engines.cluster.crew import ClusterCrew
 from tenfold.engines.cluster.dask_process import DaskProcess
@@ -51,6 +52,8 @@ def engine(address: str, *, security: Security | None = None) -> DaskEngine:
         import distributed  # noqa: F401
     except ImportError as error:
         raise missing("Dask", "dask") from error
+    for kind in errors.every():  # Dask has every exception of the process pickled with its cause, which may not travel
+        copyreg.dispatch_table.pop(kind, None)
     return DaskEngine(address, security)
 
 
@@ -92,9 +95,12 @@ class DaskEngine:
         self._nodes = self._cluster.wait_for_nodes(NODE_LIMIT)
         return [node.machine for node in self._nodes]
 
-    def open(self, function: Callable[[Any], Any], job: Job, plan: Plan) -> ClusterCrew:
+    def cluster(self) -> DaskCluster:
         assert self._cluster is not None, "machines() comes first"
-        return ClusterCrew(self._cluster, self._nodes, function, job, plan)
+        return self._cluster
+
+    def open(self, function: Callable[[Any], Any], job: Job, plan: Plan) -> ClusterCrew:
+        return ClusterCrew(self.cluster(), self._nodes, function, job, plan)
 
 
 class DaskCluster:
@@ -165,6 +171,9 @@ class DaskCluster:
     def deliver(self, name: str, notice: Notice, place: int, chunk: bytes) -> None:
         self._run(name, content.add, notice, place, chunk)
 
+    def echo(self, name: str, data: bytes) -> bytes:
+        return bytes(self._run(name, content.echo, data))
+
     def _run(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         return self._client.run(function, *arguments, workers=[name])[name]
 
@@ -218,49 +227,17 @@ class _Held:
                 "resources": {"GPU": amount},
                 "key": key,
             }
-            self._future = client.submit(_hold, key, **options)
+            self._future = client.submit(dask_holding.hold, key, **options)
             self._client, self._key, self._name = client, key, name
-            if not client.run(_is_held, key, HIRE_LIMIT, workers=[name])[name]:
+            if not client.run(dask_holding.is_held, key, HIRE_LIMIT, workers=[name])[name]:
                 raise TimeoutError(f"the GPUs of {name} were not free within {HIRE_LIMIT:g} s")
 
     def give_back(self) -> None:
         if self._future is not None:
             with contextlib.suppress(Exception):  # the worker is gone, and what it held with it
-                self._client.run(_let_go, self._key, workers=[self._name])
+                self._client.run(dask_holding.let_go, self._key, workers=[self._name])
             self._future.release()
             self._future = None
-
-
-_holding: dict[str, tuple[threading.Event, threading.Event]] = {}
-
-
-def _marks(key: str) -> tuple[threading.Event, threading.Event]:
-    """On a worker: whether the GPUs are held, and whether they may go."""
-    return _holding.setdefault(key, (threading.Event(), threading.Event()))
-
-
-def _hold(key: str) -> None:
-    from distributed import secede
-
-    held, done = _marks(key)
-    secede()  # takes no thread of the worker, only the resource
-    held.set()
-    done.wait()
-    _holding.pop(key, None)
-
-
-def _is_held(key: str, seconds: float) -> Any:
-    import asyncio
-
-    async def wait() -> bool:
-        held, _ = _marks(key)
-        return await asyncio.get_running_loop().run_in_executor(None, held.wait, seconds)
-
-    return wait()
-
-
-def _let_go(key: str) -> None:
-    _marks(key)[1].set()
 
 
 # -- what a worker has ------------------------------------------------------------------------------------------------
@@ -306,26 +283,29 @@ def _threads(known: dict[str, Any]) -> int:
 # -- connections ------------------------------------------------------------------------------------------------------
 
 _clients: dict[str, Client] = {}
-_cluster: DaskProcess | None = None
+_processes: list[DaskProcess] = []
 _lock = threading.Lock()
 
 
 def connected(address: str, security: Security | None) -> Client:
     """The client for an address, made once and kept until this process ends."""
     with _lock:
-        known = _clients.get(address)
+        # A cluster of our own has the GPUs that there were when it was started.
+        here = machine.look() if address == "dask" else None
+        key = address if here is None else f"dask with {len(here.gpus)} GPUs"
+        known = _clients.get(key)
         if known is None or known.status != "running":
-            _clients[address] = _start() if address == "dask" else _join(address, security)
-        return _clients[address]
+            _clients[key] = _join(address, security) if here is None else _start(here)
+        return _clients[key]
 
 
-def _start() -> Client:
+def _start(here: Machine) -> Client:
     """A cluster in a process of its own, which ends when this one does."""
-    global _cluster
     from distributed import Client
 
-    _cluster = DaskProcess(max(1, int(machine.look().cpus)))
-    return Client(_cluster.address, set_as_default=False, timeout=CONNECT_LIMIT)
+    process = DaskProcess(max(1, int(here.cpus)), len(here.gpus))
+    _processes.append(process)
+    return Client(process.address, set_as_default=False, timeout=CONNECT_LIMIT)
 
 
 def _join(address: str, security: Security | None) -> Client:
@@ -346,13 +326,11 @@ def _join(address: str, security: Security | None) -> Client:
 
 @atexit.register
 def close() -> None:
-    """End the connections that were made here, and the cluster that was started."""
-    global _cluster
+    """End the connections that were made here, and the clusters that were started."""
     with _lock:
         for client in _clients.values():
             with contextlib.suppress(Exception):
                 client.close(timeout=2)
         _clients.clear()
-        if _cluster is not None:
-            _cluster.close()
-            _cluster = None
+        while _processes:
+            _processes.pop().close()

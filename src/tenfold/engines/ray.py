@@ -23,15 +23,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tenfold import machine
-from tenfold.engines.cluster import Node, content, facts
+from tenfold.engines.cluster import Node
 from tenfold.engines.cluster.content import Notice
 from tenfold.engines.cluster.crew import ClusterCrew
 from tenfold.engines.cluster.facts import Facts
-from tenfold.engines.cluster.foreman import Foreman, nursery_environment
+from tenfold.engines.cluster.ray_actors import Keeper, RayForeman
 from tenfold.errors import BadCall, ClusterLost, WorkersUnavailable
 from tenfold.machine import Gpu, Machine
 from tenfold.machine.installed import missing
-from tenfold.nursery import client
 from tenfold.plan.choose import Abilities, Plan
 from tenfold.plan.seats import Seat
 from tenfold.work.run import Job
@@ -43,7 +42,11 @@ SCHEMES = ("ray",)
 
 CONNECT_LIMIT = 8.0  # seconds until an address counts as unreachable
 CALL_LIMIT = 30.0
+IDLE_LIMIT = 5.0  # seconds that an actor waits for the next call, and keeps its CPUs
 LOOK_LIMIT = 60.0  # seconds for the first answer of a node: a Ray worker process has to start there
+
+Shape = tuple[str, float, float]
+"""Of an actor: its node, CPUs and GPUs."""
 
 
 def engine(address: str) -> RayEngine:
@@ -73,7 +76,7 @@ class RayEngine:
         limits_memory=True,
         isolates=True,
         leases_gpus=True,
-        seconds_per_batch=0.004,
+        seconds_per_batch=0.002,
         gpus_are="those that Ray counts: ray start --num-gpus=1, or ray.init(num_gpus=1)",
     )
 
@@ -83,63 +86,35 @@ class RayEngine:
         self._nodes: list[Node] = []
 
     def machines(self) -> list[Machine]:
-        _join(self._address)
-        self._cluster = self._cluster or RayCluster(self._address)
+        self._cluster = _join(self._address)
         self._nodes = self._cluster.nodes()
         if not self._nodes:
             raise WorkersUnavailable(f"the Ray cluster at {self._address} has no node; add one with: ray start")
         return [node.machine for node in self._nodes]
 
-    def open(self, function: Callable[[Any], Any], job: Job, plan: Plan) -> ClusterCrew:
+    def cluster(self) -> RayCluster:
         assert self._cluster is not None, "machines() comes first"
-        return ClusterCrew(self._cluster, self._nodes, function, job, plan)
+        return self._cluster
 
-
-class Keeper:
-    """On a node, for as long as the caller lives."""
-
-    def look(self) -> Facts:
-        return facts.look()
-
-    def available(self) -> dict[str, dict[str, float]]:
-        """What nobody uses now, on every node of the cluster."""
-        from ray._private import state
-
-        return dict(state.available_resources_per_node())
-
-    def has(self, notice: Notice) -> bool:
-        return content.has(notice)
-
-    def add(self, notice: Notice, place: int, chunk: bytes) -> None:
-        content.add(notice, place, chunk)
-
-    def keep_warm(self, contract: bytes) -> None:
-        client.get(nursery_environment(contract))
-
-
-class RayForeman(Foreman):
-    """A foreman that asks Ray which GPUs it has."""
-
-    def __init__(self, contract: bytes) -> None:
-        import ray
-
-        super().__init__(contract, [str(number) for number in ray.get_gpu_ids()])
+    def open(self, function: Callable[[Any], Any], job: Job, plan: Plan) -> ClusterCrew:
+        return ClusterCrew(self.cluster(), self._nodes, function, job, plan)
 
 
 class RayCluster:
     """What `ray.init()` has joined, as `tenfold.engines.cluster` wants it."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, session: str) -> None:
         self.address = address
+        self.session = session
         self._keepers: dict[str, Any] = {}
         self._facts: dict[str, Facts] = {}
+        self.idle = Idle()
         self._lock = threading.Lock()
 
     # -- nodes --------------------------------------------------------------------------------------------------
 
     def nodes(self) -> list[Node]:
-        import ray
-
+        ray = _ray()
         with self._lock:
             try:
                 alive = {found["NodeID"]: found for found in ray.nodes() if found["Alive"]}
@@ -152,15 +127,15 @@ class RayCluster:
         nodes = []
         for name, there in self._facts.items():
             resources = alive[name]["Resources"]
-            unused = free.get(name, resources)
+            unused = dict(free.get(name, resources))
+            unused["CPU"] = unused.get("CPU", 0) + (self.idle.cpus(name) if name in free else 0)
             # Where everything is in use, tasks wait until Ray has room for them.
             counted = unused if unused.get("CPU", 0) >= 1 else resources
             nodes.append(_node(name, there, counted, float(resources.get("CPU", 0))))
         return nodes
 
     def _look(self, names: Sequence[str]) -> None:
-        import ray
-
+        ray = _ray()
         asked = {}
         for name in names:
             keeper = ray.remote(Keeper).options(**_on(name), num_cpus=0, max_concurrency=4).remote()
@@ -179,8 +154,7 @@ class RayCluster:
                 continue  # it is asked again the next time
 
     def _available(self) -> dict[str, dict[str, float]]:
-        import ray
-
+        ray = _ray()
         for keeper in self._keepers.values():
             with contextlib.suppress(Exception):  # its node may just be lost; private to Ray, so it may change
                 return dict(ray.get(keeper.available.remote(), timeout=CALL_LIMIT))
@@ -189,49 +163,122 @@ class RayCluster:
     # -- content ------------------------------------------------------------------------------------------------
 
     def has(self, name: str, notice: Notice) -> bool:
-        import ray
-
+        ray = _ray()
         return bool(ray.get(self._keepers[name].has.remote(notice), timeout=CALL_LIMIT))
 
     def deliver(self, name: str, notice: Notice, place: int, chunk: bytes) -> None:
-        import ray
-
+        ray = _ray()
         ray.get(self._keepers[name].add.remote(notice, place, chunk))
+
+    def echo(self, name: str, data: bytes) -> bytes:
+        ray = _ray()
+        return bytes(ray.get(self._keepers[name].echo.remote(data), timeout=CALL_LIMIT))
 
     # -- foremen ------------------------------------------------------------------------------------------------
 
     def hire(self, node: Node, seats: Sequence[Seat], contract: bytes) -> RayPost:
-        import ray
-
+        ray = _ray()
         cpus = min(sum(seat.cpus for seat in seats), node.machine.cpus)
         share = sum(gpu.share for seat in seats for gpu in seat.gpus)
         gpus = share if share < 1 else math.ceil(share - 1e-9)
-        actor = ray.remote(RayForeman).options(**_on(node.name), num_cpus=cpus, num_gpus=gpus).remote(contract)
         self._keepers[node.name].keep_warm.remote(contract)
-        return RayPost(actor)
+        shape = (node.name, cpus, gpus)
+        actor = self.idle.take(shape)
+        if actor is not None:
+            with contextlib.suppress(ray.exceptions.RayError):  # it has died since
+                ray.get(actor.begin.remote(contract), timeout=CALL_LIMIT)
+                return RayPost(actor, shape, self.idle)
+        actor = ray.remote(RayForeman).options(**_on(node.name), num_cpus=cpus, num_gpus=gpus).remote()
+        ray.get(actor.begin.remote(contract))  # waits until Ray has room for it
+        return RayPost(actor, shape, self.idle)
+
+
+class Idle:
+    """Actors whose call is over, kept for a moment: a new one takes Ray more than half a second."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._actors: dict[Shape, Any] = {}
+
+    def take(self, shape: Shape) -> Any | None:
+        """One of this shape, or None; others on its node make room."""
+        with self._lock:
+            found = self._actors.pop(shape, None)
+            others = [self._actors.pop(other) for other in list(self._actors) if other[0] == shape[0]]
+        for actor in others:
+            _kill(actor)
+        return found
+
+    def put(self, shape: Shape, actor: Any) -> None:
+        with self._lock:
+            replaced = self._actors.get(shape)
+            self._actors[shape] = actor
+        if replaced is not None:
+            _kill(replaced)
+        timer = threading.Timer(IDLE_LIMIT, self._expire, (shape, actor))
+        timer.daemon = True
+        timer.start()
+
+    def clear(self) -> None:
+        with self._lock:
+            self._actors.clear()
+
+    def cpus(self, name: str) -> float:
+        """What they hold on a node: as good as free."""
+        with self._lock:
+            return sum(cpus for node, cpus, _ in self._actors if node == name)
+
+    def _expire(self, shape: Shape, actor: Any) -> None:
+        with self._lock:
+            if self._actors.get(shape) is not actor:
+                return
+            del self._actors[shape]
+        _kill(actor)
 
 
 class RayPost:
     """A foreman that is a Ray actor."""
 
-    def __init__(self, actor: Any) -> None:
+    def __init__(self, actor: Any, shape: Shape, idle: Idle) -> None:
         self._actor = actor
+        self._shape = shape
+        self._idle = idle
+        self._open = threading.Lock()
 
     def tell(self, orders: Sequence[tuple[Any, ...]]) -> None:
         self._actor.tell.remote(orders)
 
     def hear(self) -> list[Any]:
-        import ray
-
+        ray = _ray()
         return list(ray.get(self._actor.hear.remote()))
 
     def close(self) -> None:
-        import ray
-
+        if not self._open.acquire(blocking=False):
+            return  # somebody else does, or has
+        ray = _ray()
         try:
             ray.get(self._actor.close.remote(), timeout=CALL_LIMIT)
-        finally:
-            ray.kill(self._actor)
+        except BaseException:
+            _kill(self._actor)
+            raise
+        if self._shape[2]:  # GPUs are too dear to be kept
+            _kill(self._actor)
+        else:
+            self._idle.put(self._shape, self._actor)
+
+
+def _kill(actor: Any) -> None:
+    with contextlib.suppress(Exception):  # gone, or the cluster is
+        _ray().kill(actor)
+
+
+def _ray() -> Any:
+    """Ray, where this process is in a cluster; otherwise many of its functions would start one by themselves."""
+    import ray
+
+    if not ray.is_initialized():
+        raise ClusterLost("this process has left its Ray cluster")
+    return ray
 
 
 def _on(name: str) -> dict[str, Any]:
@@ -256,42 +303,47 @@ def _node(name: str, there: Facts, resources: dict[str, float], whole: float) ->
 # -- connections ------------------------------------------------------------------------------------------------------
 
 _lock = threading.Lock()
+_cluster: RayCluster | None = None
 _joined = ""
-_folder = ""
+_folder = ""  # of a cluster that was started here
+_gpus = 0  # that it has
 
 
-def _join(address: str) -> None:
+def _join(address: str) -> RayCluster:
     """Have this process in the cluster at `address`; it can be in one only."""
-    global _joined
+    global _joined, _cluster
     import ray
 
     with _lock:
-        if ray.is_initialized():
-            if address in ("ray", _joined) or not _joined:
-                return
+        gpus = len(machine.look().gpus)
+        if address == "ray" and _folder and gpus != _gpus:
+            _leave()  # one of our own has the GPUs that there were when it was started
+        if not ray.is_initialized():
+            if address == "ray":
+                _start(gpus)
+            else:
+                _connect(address)
+            _joined = address
+        elif _joined and address not in ("ray", _joined):
             raise BadCall(
                 f"engine={address!r}: this process has joined another Ray cluster ({_joined}), and Ray allows only one"
             )
-        if address == "ray":
-            _start()
-        else:
-            _connect(address)
-        _joined = address
+        session = str(ray.get_runtime_context().get_job_id())
+        if _cluster is None or _cluster.session != session:  # the user may have left one and joined another
+            _cluster = RayCluster(address, session)
+        return _cluster
 
 
-def _start() -> None:
-    global _folder
+def _start(gpus: int) -> None:
+    global _folder, _gpus
     import ray
 
     # Ray never removes its folder, and the names of its sockets must be short.
     _folder = tempfile.mkdtemp(prefix="tfr-", dir="/tmp")
-    options: dict[str, Any] = {
-        "include_dashboard": False,
-        "log_to_driver": False,
-        "configure_logging": False,
-        "_temp_dir": _folder,
-    }
-    ray.init(address="local", num_cpus=max(1, int(machine.look().cpus)), **options)
+    options: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False, "configure_logging": False}
+    cpus = max(1, int(machine.look().cpus))
+    ray.init(address="local", num_cpus=cpus, num_gpus=gpus, _temp_dir=_folder, **options)
+    _gpus = gpus
 
 
 def _connect(address: str) -> None:
@@ -316,14 +368,21 @@ def _connect(address: str) -> None:
 @atexit.register
 def close() -> None:
     """Leave the cluster that was joined here; one that was started here ends."""
-    global _joined, _folder
     with _lock:
-        if not _joined:
-            return
-        import ray
+        _leave()
 
-        with contextlib.suppress(Exception):
-            ray.shutdown()
-        if _folder:
-            shutil.rmtree(_folder, ignore_errors=True)
-        _joined = _folder = ""
+
+def _leave() -> None:
+    global _joined, _folder, _cluster
+    if _cluster is not None:
+        _cluster.idle.clear()
+        _cluster = None
+    if not _joined:
+        return
+    import ray
+
+    with contextlib.suppress(Exception):
+        ray.shutdown()
+    if _folder:
+        shutil.rmtree(_folder, ignore_errors=True)
+    _joined = _folder = ""

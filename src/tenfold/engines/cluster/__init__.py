@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from tenfold.engines import Event
 from tenfold.engines.cluster.content import Notice
@@ -69,6 +69,19 @@ class Cluster(Protocol):
         """Call `content.has(notice)` on a node."""
         ...
 
+    def echo(self, name: str, data: bytes) -> bytes:
+        """Call `content.echo(data)` on a node: the way there and back, as content goes."""
+        ...
+
     def hire(self, node: Node, seats: Sequence[Seat], contract: bytes) -> Post:
         """Start a foreman on a node, holding what `seats` need there."""
+        ...
+
+
+@runtime_checkable
+class Clustered(Protocol):
+    """An engine whose machines are the nodes of a cluster."""
+
+    def cluster(self) -> Cluster:
+        """Its connection, once `machines()` has been asked."""
         ...

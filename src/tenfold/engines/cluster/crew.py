@@ -222,6 +222,7 @@ class ClusterCrew:
             _end(post)
 
     def _contract(self, place: Place) -> Contract:
+        is_here = place.node.facts.host == self._here.host
         return Contract(
             function=self._load.content if self._load.handle is None else self._supply(place.node, self._load.handle),
             modules=self._load.modules,
@@ -229,7 +230,7 @@ class ClusterCrew:
             job=self._job,
             seats=place.seats,
             isolate=self._plan.isolate,
-            variables=warming.import_variables(os.environ),
+            environment=dict(os.environ) if is_here else warming.import_variables(os.environ),
             folder=machine.current_folder(),
             arguments=list(sys.argv),
             host=self._here.host,

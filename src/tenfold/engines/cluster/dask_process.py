@@ -21,16 +21,18 @@ from tenfold.nursery import client
 
 END_LIMIT = 3.0  # seconds that Dask may take to end
 
-_CODE = "import sys; sys.path[:] = {path!r}; from {module} import serve; serve({life}, {answer}, {threads})"
+_CODE = "import sys; sys.path[:] = {path!r}; from {module} import serve; serve({life}, {answer}, {threads}, {gpus})"
 
 
 class DaskProcess:
     """The caller's end of it."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, gpus: int) -> None:
         life_theirs, self._life = os.pipe()
         answer, answer_theirs = os.pipe()
-        code = _CODE.format(path=sys.path, module=__name__, life=life_theirs, answer=answer_theirs, threads=threads)
+        code = _CODE.format(
+            path=sys.path, module=__name__, life=life_theirs, answer=answer_theirs, threads=threads, gpus=gpus
+        )
         self._process = subprocess.Popen(
             client.command(code),
             pass_fds=(life_theirs, answer_theirs),
@@ -54,7 +56,7 @@ class DaskProcess:
             self._process.wait()
 
 
-def serve(life: int, answer: int, threads: int) -> None:
+def serve(life: int, answer: int, threads: int, gpus: int) -> None:
     """In the process: be a cluster until the other end of `life` is closed; its address goes to `answer`."""
     import dask
     import distributed  # noqa: F401  # sets the level of its loggers
@@ -64,10 +66,10 @@ def serve(life: int, answer: int, threads: int) -> None:
     threading.Thread(target=_end_late, args=(life,), daemon=True).start()
     with tempfile.TemporaryDirectory(prefix="tenfold-dask-") as folder:
         dask.config.set({"temporary-directory": folder})
-        asyncio.run(_serve(life, answer, threads))
+        asyncio.run(_serve(life, answer, threads, gpus))
 
 
-async def _serve(life: int, answer: int, threads: int) -> None:
+async def _serve(life: int, answer: int, threads: int, gpus: int) -> None:
     from distributed import Scheduler, Worker
 
     gone = asyncio.Event()
@@ -75,7 +77,7 @@ async def _serve(life: int, answer: int, threads: int) -> None:
     places: dict[str, Any] = {"host": "127.0.0.1", "dashboard": False, "dashboard_address": "127.0.0.1:0"}
     async with (
         Scheduler(port=0, **places) as scheduler,
-        Worker(scheduler.address, nthreads=threads, memory_limit=0, **places),
+        Worker(scheduler.address, nthreads=threads, memory_limit=0, resources={"GPU": gpus} if gpus else {}, **places),
     ):
         with open(answer, "w") as file:
             file.write(scheduler.address)

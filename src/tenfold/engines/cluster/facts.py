@@ -68,5 +68,6 @@ def differences(here: Facts, there: Facts, members: Iterable[str]) -> list[str]:
     needed = [name for member in members for name in frameworks.every()[member].distributions]
     for name in dict.fromkeys((*ALWAYS, *needed)):
         if here.versions.get(name) != there.versions.get(name):
-            faults.append(f"{name} {there.versions.get(name, 'not installed')} there, {here.versions.get(name)} here")
+            theirs, ours = (facts.versions.get(name, "not installed") for facts in (there, here))
+            faults.append(f"{name} {theirs} there, {ours} here")
     return faults

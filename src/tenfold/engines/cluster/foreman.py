@@ -60,8 +60,8 @@ class Contract:
     """The caller's seats on this node."""
     isolate: bool
     """Each task gets a process of its own."""
-    variables: dict[str, str]
-    """Of the caller's environment: those that decide what the import of a framework does."""
+    environment: dict[str, str]
+    """The caller's: all of it for a node on the caller's machine, else what decides what an import does."""
     folder: str
     """The caller's current folder."""
     arguments: list[str]
@@ -198,8 +198,9 @@ class Foreman:
 
 
 def _environment(contract: Contract) -> dict[str, str]:
+    base = {} if contract.host == facts.host() else os.environ
     # Which GPUs a task sees is for its seat to say; a nursery serves tasks on all of them.
-    return {name: value for name, value in {**os.environ, **contract.variables}.items() if name != VISIBLE}
+    return {name: value for name, value in {**base, **contract.environment}.items() if name != VISIBLE}
 
 
 def nursery_environment(contract: bytes) -> dict[str, str]:

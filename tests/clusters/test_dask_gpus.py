@@ -1,0 +1,105 @@
+"""GPUs that Dask workers declare: tasks see their own, and nobody is given what another one holds. Pretended ones."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import dask_clusters
+import pytest
+from dask_clusters import Cluster
+
+import tenfold
+import waiting
+from tenfold import errors
+
+TWO = {"TENFOLD_GPUS": "2"}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with dask_clusters.running() as found:
+        found.worker("--resources", "GPU=2", threads=4, variables=TWO)
+        yield found
+
+
+def _span(x: int) -> tuple[str, tuple[str, ...], float, float]:
+    began = time.monotonic()
+    time.sleep(0.05)  # the work
+    return os.environ.get("CUDA_VISIBLE_DEVICES", ""), tenfold.here().gpus, began, time.monotonic()
+
+
+def _most_at_once(spans: list[tuple[float, float]]) -> int:
+    return max(sum(began <= start < ended for began, ended in spans) for start, _ in spans)
+
+
+@pytest.mark.parametrize(("gpus", "at_once"), [(1, 1), (0.5, 2)])
+def test_no_device_is_given_to_more_than_fit(cluster: Cluster, gpus: float, at_once: int) -> None:
+    found = list(tenfold.map(_span, range(12), gpus=gpus, engine=cluster.address, progress=False))
+    assert {visible for visible, *_ in found} == {"0", "1"}
+    assert all((visible,) == held for visible, held, _, _ in found)
+    for device in ("0", "1"):
+        spans = [(began, ended) for visible, _, began, ended in found if visible == device]
+        assert _most_at_once(spans) <= at_once
+    assert _most_at_once([(began, ended) for _, _, began, ended in found]) > 1, "one after the other"
+
+
+def test_both_devices_for_one_task(cluster: Cluster) -> None:
+    found = list(tenfold.map(_span, range(3), gpus=2, engine=cluster.address, progress=False))
+    assert {visible for visible, *_ in found} == {"0,1"}
+    assert _most_at_once([(began, ended) for _, _, began, ended in found]) == 1
+
+
+def test_a_task_without_gpus_sees_none(cluster: Cluster) -> None:
+    found = list(tenfold.map(_span, range(4), engine=cluster.address, progress=False))
+    assert {(visible, held) for visible, held, _, _ in found} <= {("", ()), ("-1", ())}
+
+
+def test_dask_gives_them_to_nobody_else_meanwhile(cluster: Cluster, tmp_path: Path) -> None:
+    from distributed import Client
+
+    def work(x: int) -> str:
+        (tmp_path / f"began {x}").touch()
+        waiting.until((tmp_path / "go").exists, 20)
+        return os.environ["CUDA_VISIBLE_DEVICES"]
+
+    found: list[str] = []
+    call = threading.Thread(
+        target=lambda: found.extend(tenfold.map(work, range(2), gpus=1, engine=cluster.address, progress=False))
+    )
+    call.start()
+    with Client(cluster.address, set_as_default=False) as client:
+        waiting.until(lambda: len(list(tmp_path.glob("began *"))) == 2)
+        other = client.submit(os.getpid, resources={"GPU": 1}, pure=False)
+        with pytest.raises(TimeoutError):
+            other.result(timeout=1)
+        (tmp_path / "go").touch()
+        assert other.result(timeout=10) > 0
+        call.join()
+        assert sorted(found) == ["0", "1"]
+        assert client.submit(os.getpid, resources={"GPU": 2}, pure=False).result(timeout=10) > 0
+
+
+def test_what_nobody_has_declared_does_not_fit() -> None:
+    with dask_clusters.running() as cluster:
+        cluster.worker(variables=TWO)
+        with pytest.raises(errors.DoesNotFit, match="dask worker --resources"):
+            tenfold.map(_span, range(2), gpus=1, engine=cluster.address)
+
+
+def test_more_than_a_worker_has_does_not_fit(cluster: Cluster) -> None:
+    with pytest.raises(errors.DoesNotFit, match="3"):
+        tenfold.map(_span, range(2), gpus=3, engine=cluster.address)
+
+
+def test_two_workers_of_one_machine_have_different_devices() -> None:
+    with dask_clusters.running() as cluster:
+        for worker in [cluster.worker("--resources", "GPU=1", variables=TWO, wait=False) for _ in range(2)]:
+            worker.says("Registered to:")
+        found = list(tenfold.map(_span, range(10), gpus=1, engine=cluster.address, progress=False))
+        assert {visible for visible, *_ in found} == {"0", "1"}
+        for device in ("0", "1"):
+            assert _most_at_once([(began, ended) for visible, _, began, ended in found if visible == device]) == 1

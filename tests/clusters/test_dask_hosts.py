@@ -1,0 +1,154 @@
+"""Dask workers on other hosts, which share neither memory nor network with the caller."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import dask_clusters
+import hosts
+import numpy
+import pytest
+from dask_clusters import Cluster, Process, committed, trace, traces
+from hosts import Net
+
+import tenfold
+import waiting
+from tenfold import errors
+from tenfold.engines import dask
+from tenfold.engines.cluster import crew
+
+COUNT = 40
+LARGE = 200_000_000
+
+
+@dataclass
+class Place:
+    """Two workers on the first host, one on the second; scheduler and caller here."""
+
+    net: Net
+    cluster: Cluster
+    workers: list[list[Process]]
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Place]:
+    with hosts.several() as net, dask_clusters.running(net.here) as cluster:
+        first, second = net.others
+        workers = [
+            [cluster.worker(host=first, wait=False), cluster.worker(host=first, wait=False)],
+            [cluster.worker(host=second, wait=False)],
+        ]
+        for worker in [worker for some in workers for worker in some]:
+            worker.says("Registered to:")
+        yield Place(net, cluster, workers)
+
+
+def test_a_large_array_is_sent_once_to_each_host(place: Place, tmp_path: Path) -> None:
+    array = numpy.random.default_rng(0).integers(0, 255, LARGE, dtype=numpy.uint8)
+    before = [place.net.sent(n) for n in range(2)] if place.net.real else []
+
+    def work(x: int) -> tuple[str, int]:
+        trace(tmp_path, x)
+        waiting.until(lambda: len({pid for pids in traces(tmp_path).values() for pid in pids}) == 3, 20, "all workers")
+        return os.readlink("/proc/self/ns/net"), int(array[x::COUNT].sum(dtype=numpy.int64))
+
+    found = list(tenfold.map(work, range(COUNT), engine=place.cluster.address, progress=False))
+    assert [total for _, total in found] == [int(array[x::COUNT].sum(dtype=numpy.int64)) for x in range(COUNT)]
+    if place.net.real:
+        assert len({namespace for namespace, _ in found}) == 2
+        assert os.readlink("/proc/self/ns/net") not in {namespace for namespace, _ in found}
+        sent = [place.net.sent(n) - before[n] for n in range(2)]
+        assert all(LARGE <= count < 1.2 * LARGE for count in sent), sent
+        again = [place.net.sent(n) for n in range(2)]
+        assert list(tenfold.map(lambda x: int(array[x]), range(3), engine=place.cluster.address)) == list(array[:3])
+        sent = [place.net.sent(n) - again[n] for n in range(2)]
+        assert all(count < 1.2 * LARGE for count in sent), sent
+
+
+def test_large_results_come_home(place: Place) -> None:
+    found = tenfold.map(lambda x: numpy.full(3_000_000, x), range(6), engine=place.cluster.address, progress=False)
+    for x, array in enumerate(found):
+        assert array.shape == (3_000_000,)
+        assert (array == x).all()
+
+
+def test_files_of_tasks_come_home(place: Place, tmp_path: Path) -> None:
+    def work(x: int) -> str:
+        folder = tenfold.here().folder
+        (folder / "model.txt").write_text(f"model {x}")
+        (folder / "deep").mkdir()
+        (folder / "deep" / "empty").touch()
+        (folder / "deep" / "weights").write_bytes(bytes([x]) * 1_000_000)
+        return str(folder)
+
+    run = tmp_path / "run"
+    found = list(tenfold.map(work, range(6), engine=place.cluster.address, run=run, progress=False))
+    for x in range(6):
+        folder = run / "tasks" / f"{x:06d}"
+        assert (folder / "model.txt").read_text() == f"model {x}"
+        assert (folder / "deep" / "empty").read_bytes() == b""
+        assert (folder / "deep" / "weights").read_bytes() == bytes([x]) * 1_000_000
+    if place.net.real:
+        assert not any(Path(folder).exists() for folder in found if not folder.startswith(str(run)))
+
+
+def test_a_second_attempt_finds_what_the_first_one_left(place: Place, tmp_path: Path) -> None:
+    def work(x: int) -> str:
+        file = tenfold.here().folder / "checkpoint"
+        if tenfold.here().attempt == 1:
+            file.write_text(f"half of {x}")
+            raise OSError("try again")
+        return file.read_text()
+
+    run = tmp_path / "run"
+    results = tenfold.map(work, range(6), engine=place.cluster.address, run=run, retries=1, progress=False)
+    assert list(results) == [f"half of {x}" for x in range(6)]
+
+
+def test_seeds_are_those_of_the_caller(place: Place) -> None:
+    def work(x: int) -> float:
+        return float(tenfold.here().rng.random() + numpy.random.random())
+
+    assert list(tenfold.map(work, range(8), engine=place.cluster.address)) == list(tenfold.map(work, range(8)))
+
+
+def test_a_host_that_is_cut_off_loses_nothing(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Last in this file: the cluster is not what it was before."""
+    monkeypatch.setattr(crew, "SILENCE", 4.0)  # instead of 15
+    monkeypatch.setattr(dask, "CALL_LIMIT", 4.0)  # instead of 30
+    run = tmp_path / "run"
+    finished: set[int] = set()
+    array = numpy.arange(1_000_000)
+
+    def work(x: int) -> int:
+        trace(tmp_path, x, "began")
+        time.sleep(0.15)  # the work
+        trace(tmp_path, x)
+        return int(array[x]) ** 2
+
+    def cut() -> None:
+        waiting.until(lambda: len(committed(run)) >= 12)
+        finished.update(committed(run))
+        place.net.cut(1, place.workers[1])
+
+    cutter = threading.Thread(target=cut, daemon=True)
+    cutter.start()
+    began = time.monotonic()
+    try:
+        results = tenfold.map(work, range(COUNT), engine=place.cluster.address, run=run, progress=False)
+        seconds = time.monotonic() - began
+    finally:
+        cutter.join()
+        place.net.mend(1, place.workers[1])
+    assert list(results) == [x * x for x in range(COUNT)]
+    assert len(finished) < COUNT
+    ran = traces(tmp_path)
+    assert all(len(ran[x]) == 1 for x in finished), "a finished task ran again"
+    assert sum(map(len, ran.values())) <= COUNT + 4
+    assert seconds < 30
+    assert not [outcome for outcome in results.outcomes if isinstance(outcome.error, errors.TaskError)]

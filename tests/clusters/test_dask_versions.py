@@ -1,0 +1,91 @@
+"""Nodes that have something else installed are named before any task starts."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import dask_clusters
+import pytest
+from dask_clusters import Cluster, Process, trace, traces
+
+import tenfold
+import waiting
+from tenfold import errors
+
+_HIDES_TENFOLD = """
+import sys
+
+class Hide:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "tenfold":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Hide())
+"""
+_OLD_TENFOLD = """
+import tenfold
+
+tenfold.__version__ = "0.0.1"
+"""
+
+
+# Dask compares, too, and warns; it does not know tenfold, and goes on.
+pytestmark = pytest.mark.filterwarnings("ignore::distributed.versions.VersionMismatchWarning")
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with dask_clusters.running() as found:
+        yield found
+
+
+def _with_other(cluster: Cluster, folder: Path, what: str) -> tuple[Process, str]:
+    """A worker with something else installed, and how that is told."""
+    folder.mkdir()
+    if what == "numpy":
+        (folder / "numpy-1.2.3.dist-info").mkdir()
+        (folder / "numpy-1.2.3.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 1.2.3\n")
+        return cluster.worker(variables={"PYTHONPATH": str(folder)}), "numpy 1.2.3 there"
+    text = {"tenfold": _OLD_TENFOLD, "no tenfold": _HIDES_TENFOLD}[what]
+    (folder / "preload.py").write_text(text)
+    told = {"tenfold": "tenfold 0.0.1 there", "no tenfold": "No module named 'tenfold"}[what]
+    return cluster.worker("--preload", str(folder / "preload.py")), told
+
+
+@pytest.mark.parametrize("what", ["numpy", "tenfold", "no tenfold"])
+def test_a_node_that_differs_is_named(cluster: Cluster, tmp_path: Path, what: str) -> None:
+    cluster.worker()
+    other, told = _with_other(cluster, tmp_path / "other", what)
+    with pytest.raises(errors.WorkersUnavailable, match=re.escape(told)) as caught:
+        tenfold.map(lambda x: trace(tmp_path, x), range(20), engine=cluster.address)
+    assert cluster.address_of(other) in str(caught.value)
+    assert not traces(tmp_path), "a task has run"
+
+
+def test_a_node_that_differs_and_joins_late_is_given_no_work(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.worker()
+
+    def join() -> None:
+        waiting.until(lambda: len(traces(tmp_path)) >= 1)
+        _with_other(cluster, tmp_path / "other", "numpy")
+
+    def work(x: int) -> int:
+        trace(tmp_path, x)
+        waiting.until(lambda: x < 20 or (tmp_path / "told").exists(), 20)
+        return x
+
+    thread = threading.Thread(target=join, daemon=True)
+    thread.start()
+    with pytest.warns(UserWarning, match=re.escape("numpy 1.2.3 there")) as warned:
+        watcher = threading.Thread(
+            target=lambda: waiting.until(lambda: len(warned) and (tmp_path / "told").touch() is None, 20), daemon=True
+        )
+        watcher.start()
+        results = tenfold.map(work, range(40), engine=cluster.address, progress=False)
+    thread.join()
+    watcher.join()
+    assert list(results) == list(range(40))
+    assert len({outcome.worker for outcome in results.outcomes}) == 1

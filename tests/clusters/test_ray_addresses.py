@@ -1,0 +1,193 @@
+"""Ray: clusters that are joined by their address, with a token; and addresses where there is none."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import ray_clusters
+from ray_clusters import TOKEN_VARIABLES, Head
+
+import scripts
+import tenfold
+from tenfold import errors
+
+LIMIT = 10.0
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
+    with ray_clusters.in_the_background(), ray_clusters.head(tmp_path_factory.mktemp("head")) as found:
+        yield found
+
+
+_TWICE = """
+    import json, os
+    import tenfold
+
+    first = list(tenfold.map(lambda x: (x * x, os.getppid()), range(20), engine={address!r}))
+    second = list(tenfold.map(lambda x: x + round(tenfold.here().rng.random(), 6), range(20), engine={address!r}))
+    print(json.dumps([[square for square, _ in first], second]))
+"""
+
+
+def _expected() -> list[object]:
+    return [
+        [x * x for x in range(20)],
+        list(tenfold.map(lambda x: x + round(tenfold.here().rng.random(), 6), range(20), engine="serial")),
+    ]
+
+
+@pytest.mark.parametrize("way", ["client", "gcs", "auto"])
+def test_two_calls(way: str, head: Head, tmp_path: Path) -> None:
+    address = {"client": head.address, "gcs": f"ray://127.0.0.1:{head.port}", "auto": "ray://auto"}[way]
+    variables = {**TOKEN_VARIABLES, "RAY_ADDRESS": f"127.0.0.1:{head.port}"} if way == "auto" else TOKEN_VARIABLES
+    ended = scripts.run(tmp_path, _TWICE.format(address=address), variables)
+    assert json.loads(ended.out.splitlines()[-1]) == _expected()
+    assert "Traceback" not in ended.err
+
+
+def test_two_callers_share_a_cluster(head: Head, tmp_path: Path) -> None:
+    """The second one waits until the first one's tasks make room, or takes what is free."""
+    text = """
+        import pathlib, time
+        import tenfold
+
+        def work(x):
+            pathlib.Path({folder!r}, "began {name}").touch()
+            deadline = time.monotonic() + 20
+            while not pathlib.Path({folder!r}, "began {other}").exists() and time.monotonic() < deadline and {waits}:
+                time.sleep(0.01)
+            time.sleep(0.05)
+            return x * x
+
+        print(list(tenfold.map(work, range(10), engine={address!r}, workers=1)))
+    """
+    folder = str(tmp_path)
+    texts = {
+        name: text.format(folder=folder, name=name, other=other, address=head.address, waits=True)
+        for name, other in (("a", "b"), ("b", "a"))
+    }
+    with (
+        scripts.started(tmp_path, texts["a"], TOKEN_VARIABLES, "a") as one,
+        scripts.started(tmp_path, texts["b"], TOKEN_VARIABLES, "b") as two,
+    ):
+        for script in (one, two):
+            ended = script.end(60)
+            assert ended.status == 0, ended.err
+            assert ended.out.splitlines()[-1] == str([x * x for x in range(10)])
+
+
+_REFUSED = """
+    import time
+    import ray, grpc, tenfold
+
+    began = time.monotonic()
+    try:
+        tenfold.map(abs, [1], engine={address!r})
+    except BaseException as error:
+        print(type(error).__name__, str(error).replace(chr(10), " "))
+    print(time.monotonic() - began)
+"""
+
+
+def _refused(folder: Path, address: str, variables: dict[str, str]) -> str:
+    """What a call says; it says it soon."""
+    text, seconds = scripts.run(folder, _REFUSED.format(address=address), variables).out.splitlines()[-2:]
+    assert float(seconds) < LIMIT, text
+    return text
+
+
+@pytest.mark.parametrize("way", ["client", "gcs", "auto"])
+def test_a_wrong_token(way: str, head: Head, tmp_path: Path) -> None:
+    address = {"client": head.address, "gcs": f"ray://127.0.0.1:{head.port}", "auto": "ray://auto"}[way]
+    variables = {**TOKEN_VARIABLES, "RAY_AUTH_TOKEN": "b" * 32, "RAY_ADDRESS": f"127.0.0.1:{head.port}"}
+    text = _refused(tmp_path, address, variables)
+    assert text.startswith("ClusterLost")
+    assert "token" in text
+
+
+def test_a_token_from_a_file(head: Head, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(ray_clusters.TOKEN)
+    variables = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(tmp_path / "token")}
+    text = f"import tenfold; print(tenfold.map(abs, [-1], engine={head.address!r})[:])"
+    assert scripts.run(tmp_path, text, variables).out.splitlines()[-1] == "[1]"
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{"RAY_AUTH_MODE": "disabled"}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": "/nonexistent"}],
+    ids=["disabled", "missing"],
+)
+def test_no_token(variables: dict[str, str], head: Head, tmp_path: Path) -> None:
+    text = _refused(tmp_path, head.address, variables)
+    assert text.startswith("ClusterLost")
+    assert "token" in text.lower()
+
+
+# -- no cluster -------------------------------------------------------------------------------------------------------
+
+
+def _timed(address: str, error: type[Exception]) -> str:
+    began = time.monotonic()
+    with pytest.raises(error) as caught:
+        tenfold.map(abs, [1], engine=address)
+    assert time.monotonic() - began < LIMIT
+    return str(caught.value)
+
+
+def test_nobody_there() -> None:
+    assert "ray://127.0.0.1:1" in _timed("ray://127.0.0.1:1", errors.ClusterLost)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["ray://", "ray://somewhere", "ray://:10001", "ray://host:port", "ray://127.0.0.1:99999", "ray://127.0.0.1:-1"],
+)
+def test_what_is_no_address(address: str) -> None:
+    assert repr(address) in _timed(address, errors.BadCall)
+
+
+def test_no_cluster_on_this_machine(tmp_path: Path) -> None:
+    """Ray looks for one among all processes; those of others are hidden from it here."""
+    text = _refused(tmp_path, "ray://auto", {"RAY_ADDRESS": "127.0.0.1:1"})
+    assert text.startswith("ClusterLost")
+    assert "ray://auto" in text
+
+
+def test_somebody_else_who_never_answers(tmp_path: Path) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        address = f"ray://127.0.0.1:{listener.getsockname()[1]}"
+        text = _refused(tmp_path, address, {})
+        assert text.startswith("ClusterLost")
+        assert address in text
+
+
+def test_a_head_that_is_killed_during_a_call(tmp_path: Path) -> None:
+    """The caller gets an error, and is not ended by Ray."""
+    text = """
+        import pathlib, time
+        import tenfold
+
+        def work(x):
+            pathlib.Path({folder!r}, "began").touch()
+            time.sleep(120)
+
+        try:
+            tenfold.map(work, range(4), engine={address!r})
+        except tenfold.errors.ClusterLost as error:
+            print("ClusterLost", error)
+    """
+    with ray_clusters.head(tmp_path) as head:
+        text = text.format(folder=str(tmp_path), address=head.address)
+        with scripts.started(tmp_path, text, TOKEN_VARIABLES) as script:
+            ray_clusters.wait_for(tmp_path / "began", script)
+            ray_clusters.end(head.process)
+            ended = script.end(40)
+    assert ended.out.startswith("ClusterLost"), ended.err
