@@ -35,7 +35,7 @@ def test_training_is_bit_equal_on_every_engine(
     name: str, tasks: int, variables: dict[str, str], tmp_path: Path
 ) -> None:
     text = _SCRIPT.format(folder=str(Path(__file__).parent), name=name, tasks=tasks)
-    ended = scripts.run(tmp_path, text, variables, seconds=120)
+    ended = scripts.run(tmp_path, text, variables, seconds=240)
     found = json.loads(ended.out.splitlines()[-1])
     expected = found["a plain loop"]
     assert len(set(expected)) == len(expected), "the tasks must differ, or this test shows nothing"

@@ -82,14 +82,19 @@ def digest(values: list[Any]) -> str:
 
 
 def digests(name: str, tasks: int) -> dict[str, list[str]]:
-    """How -> the digest of each task's weights: in a plain loop, and on every engine with 1, 2 and 3 workers."""
+    """How -> the digest of each task's weights: in a plain loop, and on every engine.
+
+    With 1, 2 and 3 workers on this machine; on clusters, which start slowly, with 2.
+    """
     import tenfold
     from tenfold import engines
 
     train = globals()[name]
     found = {}
     for engine in engines.names():
-        for workers in (1, 2, 3) if engines.find(engine).abilities.parallel else (1,):
+        abilities = engines.find(engine).abilities
+        several = (2,) if abilities.stops == "there" else (1, 2, 3)
+        for workers in several if abilities.parallel else (1,):
             results = tenfold.map(train, range(tasks), engine=engine, workers=workers, seed=42)
             found[f"{engine}, {workers} workers"] = [digest(values) for values in results]
     found["a plain loop"] = []

@@ -14,6 +14,9 @@ import scripts
 import waiting
 from tenfold import engines
 
+_INTERRUPTED = (-signal.SIGINT, 1)
+"""How a script ends by Ctrl-C; where Ray has been imported, its hook makes Python end with 1."""
+
 
 @pytest.mark.parametrize("engine", engines.names())
 def test_ctrl_c_keeps_what_was_finished(engine: str, tmp_path: Path) -> None:
@@ -25,7 +28,7 @@ def test_ctrl_c_keeps_what_was_finished(engine: str, tmp_path: Path) -> None:
         script.interrupt()
         ended = script.end(15)
         assert time.monotonic() - began < 5
-    assert ended.status == -signal.SIGINT
+    assert ended.status in _INTERRUPTED
     assert "KeyboardInterrupt" in ended.err
     assert "the same call continues the run in" in ended.err
     assert "/20 done" in ended.err
@@ -46,7 +49,7 @@ def test_ctrl_c_without_a_run_leaves_nothing(engine: str, tmp_path: Path) -> Non
         waiting.until(lambda: (tmp_path / "began").exists())
         script.interrupt()
         ended = script.end(15)
-    assert ended.status == -signal.SIGINT
+    assert ended.status in _INTERRUPTED
     assert "KeyboardInterrupt" in ended.err
     waiting.until(lambda: not leftovers.processes(), 5)
     assert not leftovers.files()
@@ -89,7 +92,7 @@ def test_ctrl_c_while_the_nursery_is_still_importing(tmp_path: Path) -> None:
         script.interrupt()
         ended = script.end(15)
         assert time.monotonic() - began < 5
-    assert ended.status == -signal.SIGINT
+    assert ended.status in _INTERRUPTED
     waiting.until(lambda: not leftovers.processes(), 5)
 
 

@@ -1,4 +1,4 @@
-"""TensorFlow is seeded without throwing its kernels away; the numbers are those of `tf.random.set_seed` all the same."""
+"""TensorFlow is seeded without throwing its kernels away, and draws what `tf.random.set_seed` makes it draw."""
 
 from __future__ import annotations
 

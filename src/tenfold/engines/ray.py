@@ -15,7 +15,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import math
-import shutil
 import socket
 import tempfile
 import threading
@@ -28,6 +27,7 @@ from tenfold.engines.cluster.content import Notice
 from tenfold.engines.cluster.crew import ClusterCrew
 from tenfold.engines.cluster.facts import Facts
 from tenfold.engines.cluster.ray_actors import Keeper, RayForeman
+from tenfold.engines.cluster.ray_watch import Watch
 from tenfold.errors import BadCall, ClusterLost, WorkersUnavailable
 from tenfold.machine import Gpu, Machine
 from tenfold.machine.installed import missing
@@ -305,7 +305,7 @@ def _node(name: str, there: Facts, resources: dict[str, float], whole: float) ->
 _lock = threading.Lock()
 _cluster: RayCluster | None = None
 _joined = ""
-_folder = ""  # of a cluster that was started here
+_watch: Watch | None = None  # over a cluster that was started here
 _gpus = 0  # that it has
 
 
@@ -316,7 +316,7 @@ def _join(address: str) -> RayCluster:
 
     with _lock:
         gpus = len(machine.look().gpus)
-        if address == "ray" and _folder and gpus != _gpus:
+        if address == "ray" and _watch is not None and gpus != _gpus:
             _leave()  # one of our own has the GPUs that there were when it was started
         if not ray.is_initialized():
             if address == "ray":
@@ -335,14 +335,14 @@ def _join(address: str) -> RayCluster:
 
 
 def _start(gpus: int) -> None:
-    global _folder, _gpus
+    global _watch, _gpus
     import ray
 
-    # Ray never removes its folder, and the names of its sockets must be short.
-    _folder = tempfile.mkdtemp(prefix="tfr-", dir="/tmp")
+    folder = tempfile.mkdtemp(prefix="tfr-", dir="/tmp")  # the names of Ray's sockets must be short
+    _watch = Watch(folder)
     options: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False, "configure_logging": False}
     cpus = max(1, int(machine.look().cpus))
-    ray.init(address="local", num_cpus=cpus, num_gpus=gpus, _temp_dir=_folder, **options)
+    ray.init(address="local", num_cpus=cpus, num_gpus=gpus, _temp_dir=folder, **options)
     _gpus = gpus
 
 
@@ -373,7 +373,7 @@ def close() -> None:
 
 
 def _leave() -> None:
-    global _joined, _folder, _cluster
+    global _joined, _watch, _cluster
     if _cluster is not None:
         _cluster.idle.clear()
         _cluster = None
@@ -383,6 +383,7 @@ def _leave() -> None:
 
     with contextlib.suppress(Exception):
         ray.shutdown()
-    if _folder:
-        shutil.rmtree(_folder, ignore_errors=True)
-    _joined = _folder = ""
+    if _watch is not None:
+        _watch.close()
+        _watch = None
+    _joined = ""

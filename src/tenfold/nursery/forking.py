@@ -32,8 +32,8 @@ class Forking:
         end.setblocking(False)
         self._wire = Wire(end)
         self.handle: int | None = end.fileno()
-        if scratch is not None:
-            self._wire.send(("scratch", scratch))
+        for folder in (*around.scratch, *([scratch] if scratch is not None else [])):
+            self._wire.send(("scratch", folder))
 
     def start(self, name: int, descriptors: tuple[int, ...]) -> None:
         self._send(("fork", name), descriptors)

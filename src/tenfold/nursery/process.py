@@ -75,9 +75,10 @@ class Nursery:
         if listener is not None:
             self._listener = listener
             self._selector.register(listener, selectors.EVENT_READ, self._accept)
+        tick = None if self._idle_limit is None else min(1.0, self._idle_limit)
         try:
             while not self._is_idle():
-                for key, _ in self._selector.select(timeout=1.0 if self._idle_limit is not None else None):
+                for key, _ in self._selector.select(timeout=tick):
                     key.data()
         except SystemExit:
             pass

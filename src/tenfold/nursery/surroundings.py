@@ -21,6 +21,8 @@ class Surroundings:
     """Where modules are looked for."""
     arguments: list[str]
     """`sys.argv`."""
+    scratch: tuple[str, ...] = ()
+    """Folders that go with the last worker."""
     own_nursery: bool = True
     """Whether the nursery of this process is meant; otherwise the one that all processes of this machine share."""
 

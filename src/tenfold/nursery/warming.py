@@ -32,7 +32,7 @@ from tenfold.errors import RunUnusable, WorkersUnavailable
 from tenfold.nursery.wire import Closed, Wire
 
 ANSWER_LIMIT = 10.0  # seconds; a nursery that is importing answers when it is done
-SHARED_IDLE = 1.0  # seconds that a shared nursery waits after its last user
+SHARED_IDLE = 0.3  # seconds that a shared nursery waits after its last user
 PRELOAD_LIMIT = 120.0  # seconds that the first import of all frameworks may take on a slow disk
 
 

@@ -8,18 +8,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import select
+import shutil
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 from typing import Any
 
 from tenfold.errors import WorkersUnavailable
 from tenfold.nursery import client
 
-END_LIMIT = 3.0  # seconds that Dask may take to end
+END_LIMIT = 3.0  # seconds that the process may take to end
 
 _CODE = "import sys; sys.path[:] = {path!r}; from {module} import serve; serve({life}, {answer}, {threads}, {gpus})"
 
@@ -63,13 +61,12 @@ def serve(life: int, answer: int, threads: int, gpus: int) -> None:
 
     for name in ("distributed", "distributed.scheduler", "distributed.worker", "distributed.core"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    threading.Thread(target=_end_late, args=(life,), daemon=True).start()
-    with tempfile.TemporaryDirectory(prefix="tenfold-dask-") as folder:
-        dask.config.set({"temporary-directory": folder})
-        asyncio.run(_serve(life, answer, threads, gpus))
+    folder = tempfile.mkdtemp(prefix="tenfold-dask-")
+    dask.config.set({"temporary-directory": folder})
+    asyncio.run(_serve(life, answer, threads, gpus, folder))
 
 
-async def _serve(life: int, answer: int, threads: int, gpus: int) -> None:
+async def _serve(life: int, answer: int, threads: int, gpus: int, folder: str) -> None:
     from distributed import Scheduler, Worker
 
     gone = asyncio.Event()
@@ -82,10 +79,5 @@ async def _serve(life: int, answer: int, threads: int, gpus: int) -> None:
         with open(answer, "w") as file:
             file.write(scheduler.address)
         await gone.wait()
-
-
-def _end_late(life: int) -> None:
-    """The end that does not depend on Dask."""
-    select.select([life], [], [])
-    time.sleep(END_LIMIT)
-    os._exit(1)
+        shutil.rmtree(folder, ignore_errors=True)
+        os._exit(0)  # nobody is left to whom Dask would have to say good-bye

@@ -156,7 +156,8 @@ class Foreman:
         here = surroundings()
         folder = self._contract.folder if os.path.isdir(self._contract.folder) else here.folder
         path = [str(own), *here.path]
-        return Surroundings(_environment(self._contract), folder, path, self._contract.arguments, own_nursery=False)
+        arguments, scratch = self._contract.arguments, (str(own),)
+        return Surroundings(_environment(self._contract), folder, path, arguments, scratch, own_nursery=False)
 
     def _work(self, crew: LocalCrew, errands: Errands) -> None:
         while not self._closing and time.monotonic() - self._asked < CALLER_GONE:
