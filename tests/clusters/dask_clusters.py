@@ -211,13 +211,10 @@ def committed(run: Path) -> set[int]:
     from tenfold.journal.store import Journal
 
     try:
-        journal = Journal(Folder(run), read_only=True)
+        with contextlib.closing(Journal(Folder(run), read_only=True)) as journal:
+            return {index for first, count in journal.finished() for index in range(first, first + count)}
     except (RunUnusable, sqlite3.OperationalError):  # there is none yet, or it is being made
         return set()
-    try:
-        return {index for first, count in journal.finished() for index in range(first, first + count)}
-    finally:
-        journal.close()
 
 
 # -- /proc ------------------------------------------------------------------------------------------------------------

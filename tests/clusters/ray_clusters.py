@@ -89,7 +89,8 @@ def _in_a_cluster() -> Iterator[None]:
     before = dict(os.environ)
     mine = set(processes(os.getpid()))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
+        # Otherwise the first cluster switches tokens on in this process, and the second one does not know it.
+        patch.setenv("RAY_AUTH_MODE", "disabled")
         try:
             yield
         finally:
@@ -188,12 +189,11 @@ def worker(cwd: Path, port: int, variables: Mapping[str, str] | None = None, *op
 def _start(
     cwd: Path, variables: Mapping[str, str] | None, words: list[str], out: str = "ray.out"
 ) -> subprocess.Popen[bytes]:
-    environment = {name: value for name, value in leftovers.variables().items() if name != "PYTHONPATH"}
     with open(cwd / out, "wb") as file:
         return subprocess.Popen(
             [sys.executable, "-P", "-m", "ray.scripts.scripts", *words, "--block", "--disable-usage-stats"],
             cwd=cwd,
-            env={**environment, **TOKEN_VARIABLES, **(variables or {})},
+            env={**leftovers.variables(), **TOKEN_VARIABLES, **(variables or {})},
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,

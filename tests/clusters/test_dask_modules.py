@@ -35,7 +35,7 @@ class Point:
 """,
     "project/consts.py": "STEP = 10\n",
     "project/deep/__init__.py": "",
-    "project/deep/late.py": "from .. import consts\nfrom . import later\n\ndef far():\n    return consts.STEP * later.TIMES\n",
+    "project/deep/late.py": "from .. import consts\nfrom . import later\n\nfar = lambda: consts.STEP * later.TIMES\n",
     "project/deep/later.py": "TIMES = 7\n",
     "beside.py": "def twice(x):\n    import beside_too\n    return beside_too.double(x)\n",
     "beside_too.py": "def double(x):\n    return 2 * x\n",
@@ -84,6 +84,21 @@ def test_a_changed_module_is_used_by_the_next_call(cluster: Cluster, tmp_path: P
     (tmp_path / "project" / "consts.py").write_text("STEP = 1000\n")
     found = json.loads(scripts.run(tmp_path, _SCRIPT.format(engine=cluster.address)).out)
     assert [line[0] for line in found] == [n + 1000 for n in range(6)]
+
+
+def test_what_a_module_would_import_later_is_not_imported_here(cluster: Cluster, tmp_path: Path) -> None:
+    """A module is searched for imports; a package that is installed is not loaded for that."""
+    (tmp_path / "beside.py").write_text("def never():\n    import sklearn.tree\n    import torch.nn.functional\n")
+    text = f"""
+        import sys
+        import beside
+        import tenfold
+        before = {{"sklearn", "torch"}} & set(sys.modules)
+        assert list(tenfold.map(lambda x: callable(beside.never), range(2), engine={cluster.address!r})) == [True, True]
+        assert not before
+        print(sorted({{"sklearn", "torch"}} & set(sys.modules)))
+    """
+    assert scripts.run(tmp_path, text).out.strip() == "[]"
 
 
 _KERAS = """

@@ -101,7 +101,9 @@ def test_nothing_of_ours_listens(cluster: Cluster, good: Certificates, tmp_path:
         thread.start()
         assert list(tenfold.map(work, range(2), progress=False)) == [0, 1]
         thread.join()
-    assert {pid: ports for pid, ports in found.items() if ports} == {pid: ports for pid, ports in before.items() if ports}
+    assert {pid: ports for pid, ports in found.items() if ports} == {
+        pid: ports for pid, ports in before.items() if ports
+    }
     assert not found[os.getpid()]
     assert len(found) >= 5  # the caller, a scheduler, a worker, a nursery, tasks
 

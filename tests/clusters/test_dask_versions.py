@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,7 +48,9 @@ def _with_other(cluster: Cluster, folder: Path, what: str) -> tuple[Process, str
     folder.mkdir()
     if what == "numpy":
         (folder / "numpy-1.2.3.dist-info").mkdir()
-        (folder / "numpy-1.2.3.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 1.2.3\n")
+        (folder / "numpy-1.2.3.dist-info" / "METADATA").write_text(
+            "Metadata-Version: 2.1\nName: numpy\nVersion: 1.2.3\n"
+        )
         return cluster.worker(variables={"PYTHONPATH": str(folder)}), "numpy 1.2.3 there"
     text = {"tenfold": _OLD_TENFOLD, "no tenfold": _HIDES_TENFOLD}[what]
     (folder / "preload.py").write_text(text)
@@ -79,13 +82,17 @@ def test_a_node_that_differs_and_joins_late_is_given_no_work(cluster: Cluster, t
 
     thread = threading.Thread(target=join, daemon=True)
     thread.start()
-    with pytest.warns(UserWarning, match=re.escape("numpy 1.2.3 there")) as warned:
-        watcher = threading.Thread(
-            target=lambda: waiting.until(lambda: len(warned) and (tmp_path / "told").touch() is None, 20), daemon=True
-        )
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+
+        def tell() -> None:
+            waiting.until(lambda: any("numpy 1.2.3 there" in str(warning.message) for warning in warned), 20)
+            (tmp_path / "told").touch()
+
+        watcher = threading.Thread(target=tell, daemon=True)
         watcher.start()
         results = tenfold.map(work, range(40), engine=cluster.address, progress=False)
+        watcher.join()
     thread.join()
-    watcher.join()
     assert list(results) == list(range(40))
     assert len({outcome.worker for outcome in results.outcomes}) == 1

@@ -1,4 +1,4 @@
-"""Ray: clusters that are joined by their address, with a token; and addresses where there is none."""
+"""Ray: a cluster that is joined by its address, with a token; and addresses where there is none."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_two_callers_share_a_cluster(head: Head, tmp_path: Path) -> None:
         def work(x):
             pathlib.Path({folder!r}, "began {name}").touch()
             deadline = time.monotonic() + 20
-            while not pathlib.Path({folder!r}, "began {other}").exists() and time.monotonic() < deadline and {waits}:
+            while not pathlib.Path({folder!r}, "began {other}").exists() and time.monotonic() < deadline:
                 time.sleep(0.01)
             time.sleep(0.05)
             return x * x
@@ -69,7 +69,7 @@ def test_two_callers_share_a_cluster(head: Head, tmp_path: Path) -> None:
     """
     folder = str(tmp_path)
     texts = {
-        name: text.format(folder=folder, name=name, other=other, address=head.address, waits=True)
+        name: text.format(folder=folder, name=name, other=other, address=head.address)
         for name, other in (("a", "b"), ("b", "a"))
     }
     with (
@@ -129,6 +129,62 @@ def test_no_token(variables: dict[str, str], head: Head, tmp_path: Path) -> None
     assert "token" in text.lower()
 
 
+# -- modules and versions ---------------------------------------------------------------------------------------------
+
+_MODULES = """
+    import tenfold
+    import beside
+    from package.inner import Item
+
+    def work(item):
+        import later
+
+        return beside.Result(item.value * later.FACTOR), beside.__file__, later.__file__, type(item).__module__
+
+    for found, *files, home in tenfold.map(work, [Item(n) for n in range(4)], engine={address!r}):
+        assert isinstance(found, beside.Result), found
+        assert all("tenfold-own-" in file for file in files), files
+        assert home == "package.inner"
+    print(sum(found.value for found, *_ in tenfold.map(work, [Item(n) for n in range(4)], engine={address!r})))
+"""
+
+
+def test_own_modules_travel(head: Head, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    (script / "package").mkdir(parents=True)
+    (script / "beside.py").write_text("class Result:\n    def __init__(self, value):\n        self.value = value\n")
+    (script / "later.py").write_text("FACTOR = 10\n")
+    (script / "package" / "__init__.py").touch()
+    (script / "package" / "inner.py").write_text(
+        "class Item:\n    def __init__(self, value):\n        self.value = value\n"
+    )
+    ended = scripts.run(script, _MODULES.format(address=head.address), TOKEN_VARIABLES)
+    assert ended.out.splitlines()[-1] == "60"
+
+
+def test_another_version_on_a_node_is_named_before_any_task(head: Head, tmp_path: Path) -> None:
+    facts = tmp_path / "shim" / "cloudpickle-0.1.dist-info"
+    facts.mkdir(parents=True)
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: cloudpickle\nVersion: 0.1\n")
+    text = f"""
+        import pathlib, time
+        import ray, tenfold
+
+        ray.init({head.address!r}, log_to_driver=False)
+        deadline = time.monotonic() + 30
+        while sum(node["Alive"] for node in ray.nodes()) < 2 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        try:
+            tenfold.map(lambda x: pathlib.Path({str(tmp_path)!r}, "ran").touch(), range(4), engine=ray)
+        except tenfold.errors.WorkersUnavailable as error:
+            print(str(error).replace(chr(10), " "))
+    """
+    with ray_clusters.worker(tmp_path, head.port, {"PYTHONPATH": str(tmp_path / "shim")}):
+        ended = scripts.run(tmp_path, text, TOKEN_VARIABLES)
+    assert "cloudpickle 0.1 there" in ended.out, ended.err
+    assert not (tmp_path / "ran").exists()
+
+
 # -- no cluster -------------------------------------------------------------------------------------------------------
 
 
@@ -153,7 +209,7 @@ def test_what_is_no_address(address: str) -> None:
 
 
 def test_no_cluster_on_this_machine(tmp_path: Path) -> None:
-    """Ray looks for one among all processes; those of others are hidden from it here."""
+    """Others may run one here, which Ray would find: RAY_ADDRESS says that it is elsewhere, where there is none."""
     text = _refused(tmp_path, "ray://auto", {"RAY_ADDRESS": "127.0.0.1:1"})
     assert text.startswith("ClusterLost")
     assert "ray://auto" in text
@@ -169,6 +225,7 @@ def test_somebody_else_who_never_answers(tmp_path: Path) -> None:
         assert address in text
 
 
+@pytest.mark.slow
 def test_a_head_that_is_killed_during_a_call(tmp_path: Path) -> None:
     """The caller gets an error, and is not ended by Ray."""
     text = """

@@ -15,8 +15,10 @@ import contextlib
 import copyreg
 import socket
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from tenfold import errors, machine
 from tenfold.engines.cluster import Node, content, dask_holding, facts
@@ -89,9 +91,8 @@ class DaskEngine:
         self._nodes: list[Node] = []
 
     def machines(self) -> list[Machine]:
-        if self._cluster is None:
-            client = self._client or connected(self._address, self._security)
-            self._cluster = DaskCluster(client)
+        client = self._client or connected(self._address, self._security)
+        self._cluster = _known.setdefault(client, DaskCluster(client))
         self._nodes = self._cluster.wait_for_nodes(NODE_LIMIT)
         return [node.machine for node in self._nodes]
 
@@ -198,11 +199,14 @@ class DaskPost:
         self._actor = actor
         self._future = future  # the actor lives as long as this does
         self._held = held
+        self._told: deque[Any] = deque()
 
     def tell(self, orders: Sequence[tuple[Any, ...]]) -> None:
-        self._actor.tell(orders)  # not waited for: should it be lost, `hear` is told
+        self._told.append(self._actor.tell(orders))
 
     def hear(self) -> list[Any]:
+        while self._told and self._told[0].done():
+            self._told.popleft().result()  # raises where the orders have not arrived
         return list(self._actor.hear().result(timeout=CALL_LIMIT))
 
     def close(self) -> None:
@@ -283,6 +287,7 @@ def _threads(known: dict[str, Any]) -> int:
 # -- connections ------------------------------------------------------------------------------------------------------
 
 _clients: dict[str, Client] = {}
+_known: WeakKeyDictionary[Client, DaskCluster] = WeakKeyDictionary()
 _processes: list[DaskProcess] = []
 _lock = threading.Lock()
 

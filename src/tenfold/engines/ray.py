@@ -18,6 +18,7 @@ import math
 import socket
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -42,7 +43,7 @@ SCHEMES = ("ray",)
 
 CONNECT_LIMIT = 8.0  # seconds until an address counts as unreachable
 CALL_LIMIT = 30.0
-IDLE_LIMIT = 5.0  # seconds that an actor waits for the next call, and keeps its CPUs
+IDLE_LIMIT = 2.0  # seconds that an actor waits for the next call, and keeps its CPUs
 LOOK_LIMIT = 60.0  # seconds for the first answer of a node: a Ray worker process has to start there
 
 Shape = tuple[str, float, float]
@@ -244,12 +245,15 @@ class RayPost:
         self._shape = shape
         self._idle = idle
         self._open = threading.Lock()
+        self._told: deque[Any] = deque()
 
     def tell(self, orders: Sequence[tuple[Any, ...]]) -> None:
-        self._actor.tell.remote(orders)
+        self._told.append(self._actor.tell.remote(orders))
 
     def hear(self) -> list[Any]:
         ray = _ray()
+        while self._told and ray.wait([self._told[0]], timeout=0)[0]:
+            ray.get(self._told.popleft())  # raises where the orders have not arrived
         return list(ray.get(self._actor.hear.remote()))
 
     def close(self) -> None:

@@ -34,6 +34,7 @@ class Client:
         self._process = process
         self._lock = threading.Lock()
         self._asked: set[str] = set()
+        self._path: str | None = None  # where it listens
         self.owner = os.getpid()
         self.life: int | None = None
         self.log: IO[bytes] | None = None
@@ -56,6 +57,16 @@ class Client:
                 ours.close()
                 raise
         return ours
+
+    def listen(self) -> str:
+        """Have it serve other processes of this user, too; returns where."""
+        with self._lock:
+            if self._path is None:
+                path = warming.place() / f"own-{os.getpid()}-{os.urandom(4).hex()}.socket"
+                with warming.listener(str(path)) as listener:
+                    self._wire.send(("listen", str(path)), [listener.fileno()])
+                self._path = str(path)
+            return self._path
 
     @property
     def alive(self) -> bool:
@@ -81,6 +92,9 @@ class Client:
                 self._process.wait()
             if self.log is not None:
                 self.log.close()
+            if self._path is not None:
+                with contextlib.suppress(OSError):
+                    os.unlink(self._path)
 
 
 _current: Client | None = None
@@ -88,15 +102,10 @@ _shared: dict[str, Client] = {}
 _lock = threading.Lock()
 
 
-def get(environment: Mapping[str, str] | None = None) -> Client:
-    """This process's nursery: the one it has, a warm one that waits for scripts, or a new one.
-
-    With an `environment`, the nursery of this machine that has imported under it.
-    """
+def get() -> Client:
+    """This process's nursery: the one it has, a warm one that waits for scripts, or a new one."""
     global _current
     with _lock:
-        if environment is not None:
-            return _get_shared(environment)
         if _current is None or not _current.alive:
             if _current is not None and _current.owner == os.getpid():
                 _current.close()
@@ -105,11 +114,18 @@ def get(environment: Mapping[str, str] | None = None) -> Client:
         return _current
 
 
-def _get_shared(environment: Mapping[str, str]) -> Client:
-    key = warming.key(environment)
-    if key not in _shared:
-        _shared[key] = Client(warming.join(environment))
-    return _shared[key]
+def get_shared(environment: Mapping[str, str], path: str | None = None) -> Client:
+    """The nursery that listens at `path`, or else the one that the processes of this machine share."""
+    with _lock:
+        if path is not None and path not in _shared:
+            end = warming.reach(path)
+            path = path if end is not None else None
+            if end is not None and path is not None:
+                _shared[path] = Client(end)
+        key = path if path is not None else warming.key(environment)
+        if key not in _shared:
+            _shared[key] = Client(warming.join(environment))
+        return _shared[key]
 
 
 def leave_shared() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from tenfold.nursery import client
 from tenfold.nursery.starter import Event, Exited, Refused, Started
-from tenfold.nursery.surroundings import Surroundings
+from tenfold.nursery.surroundings import SHARED, Surroundings
 from tenfold.nursery.wire import Closed, Wire
 
 
@@ -19,14 +19,13 @@ class Forking:
     """A `Starter` that asks a nursery."""
 
     def __init__(self, modules: Iterable[str], scratch: str | None, around: Surroundings) -> None:
-        environment = None if around.own_nursery else around.environment
-        self._client = client.get(environment)
+        self._client = _nursery(around)
         try:
             self._client.preload(modules)
             end = self._client.session()
         except Closed:  # it died since the last call; a new one is asked once
             client.drop(self._client)
-            self._client = client.get(environment)
+            self._client = _nursery(around)
             self._client.preload(modules)
             end = self._client.session()
         end.setblocking(False)
@@ -67,6 +66,12 @@ class Forking:
 
     def close(self) -> None:
         self._wire.close()
+
+
+def _nursery(around: Surroundings) -> client.Client:
+    if around.nursery is None:
+        return client.get()
+    return client.get_shared(around.environment, around.nursery if around.nursery != SHARED else None)
 
 
 _told: set[str] = set()

@@ -5,6 +5,7 @@ runs the user's code and never creates a tensor.
 
     in   preload [modules]          import them; what fails is remembered and told to every session
          session + socket           open a session: a caller's call, or a worker that maps in its turn
+         listen path + socket       serve whoever connects there, too
          scratch path               remove this folder when the session ends
          fork id + 4 descriptors    fork a worker: its wire, its stdout and stderr, its slate
          kill id                    kill that worker and everything that it started
@@ -39,6 +40,7 @@ class Session:
         self.wire = wire
         self.workers: dict[int, int] = {}  # pid -> the caller's id of the worker
         self.scratch: list[str] = []
+        self.listeners: dict[str, socket.socket] = {}  # by their path
 
 
 class Nursery:
@@ -50,7 +52,7 @@ class Nursery:
         self._state: dict[str, Any] = {"imported": {}, "failed": {}, "unsafe": None, "pid": os.getpid()}
         self._ending: set[int] = set()  # workers whose session is over, and that are not reaped yet
         self._life: int | None = None
-        self._listener: socket.socket | None = None
+        self._listeners: list[socket.socket] = []
         self._idle_limit = idle_limit
         self._last_used = time.monotonic()
         self._alarm, alarm_end = socket.socketpair()
@@ -73,8 +75,7 @@ class Nursery:
         if first is not None:
             self._add(first)
         if listener is not None:
-            self._listener = listener
-            self._selector.register(listener, selectors.EVENT_READ, self._accept)
+            self._listen(listener)
         tick = None if self._idle_limit is None else min(1.0, self._idle_limit)
         try:
             while not self._is_idle():
@@ -106,10 +107,10 @@ class Nursery:
 
     # -- sessions -----------------------------------------------------------------------------------------------
 
-    def _accept(self) -> None:
-        assert self._listener is not None
-        connection, _ = self._listener.accept()
-        self._add(connection)
+    def _listen(self, listener: socket.socket) -> socket.socket:
+        self._listeners.append(listener)
+        self._selector.register(listener, selectors.EVENT_READ, lambda: self._add(listener.accept()[0]))
+        return listener
 
     def _add(self, end: socket.socket) -> Session:
         session = Session(Wire(end))
@@ -132,6 +133,8 @@ class Nursery:
             self._tell(self._add(socket.socket(fileno=handles[0])), "nursery", self._state)
         elif order == "state":
             self._tell(session, "nursery", self._state)
+        elif order == "listen":
+            session.listeners[rest[0]] = self._listen(socket.socket(fileno=handles[0]))
         elif order == "scratch":
             session.scratch.append(rest[0])
         elif order == "fork":
@@ -156,6 +159,12 @@ class Nursery:
             groups.kill(pid)
         for path in session.scratch:
             shutil.rmtree(path, ignore_errors=True)
+        for path, listener in session.listeners.items():
+            self._selector.unregister(listener)
+            self._listeners.remove(listener)
+            listener.close()
+            with contextlib.suppress(OSError):
+                os.unlink(path)
 
     # -- importing ----------------------------------------------------------------------------------------------
 
@@ -219,8 +228,8 @@ class Nursery:
         self._selector.close()
         self._alarm.close()
         self._alarm_end.close()
-        if self._listener is not None:
-            self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         if self._life is not None:
             os.close(self._life)
         for session in self._sessions.values():

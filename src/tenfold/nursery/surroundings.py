@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from tenfold import machine
 
+SHARED = "shared"
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -23,8 +25,9 @@ class Surroundings:
     """`sys.argv`."""
     scratch: tuple[str, ...] = ()
     """Folders that go with the last worker."""
-    own_nursery: bool = True
-    """Whether the nursery of this process is meant; otherwise the one that all processes of this machine share."""
+    nursery: str | None = None
+    """Which nursery is meant: None for that of this process, SHARED for the one that the processes of this machine
+    share, or the socket of another process's."""
 
 
 def surroundings() -> Surroundings:

@@ -89,6 +89,11 @@ def _counts_us(end: socket.socket) -> bool:
     return True
 
 
+def reach(path: str) -> socket.socket | None:
+    """A connection to a nursery of this user that listens at `path`, or None."""
+    return _connect(Path(path))
+
+
 def _connect(path: Path) -> socket.socket | None:
     if not path.exists() or not _is_ours(path.parent):
         return None
@@ -151,7 +156,7 @@ def stop() -> int:
     """End every waiting nursery of this user; returns how many there were."""
     count = 0
     for path in folder().glob("*.socket") if _is_ours(folder()) else ():
-        if path.name.startswith("shared-"):  # a cluster's, and no business of ours
+        if path.name.startswith(("shared-", "own-")):  # a cluster's or a caller's, and no business of ours
             continue
         with contextlib.suppress(OSError, Closed), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
             end.settimeout(ANSWER_LIMIT)
@@ -166,19 +171,24 @@ def serve(path: str, idle_limit: float) -> None:
     """In the waiting process: listen until nobody has come for `idle_limit` seconds."""
     from tenfold.nursery.process import Nursery
 
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    old_mask = os.umask(0o177)
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
-    listener.bind(path)
-    os.umask(old_mask)
-    listener.listen(64)
     try:
-        Nursery(idle_limit=idle_limit).serve(None, None, listener)
+        Nursery(idle_limit=idle_limit).serve(None, None, listener(path))
     finally:
         with contextlib.suppress(OSError):
             os.unlink(path)
         os._exit(0)
+
+
+def listener(path: str) -> socket.socket:
+    """A socket at `path` that only its owner can reach."""
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    old_mask = os.umask(0o177)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    found.bind(path)
+    os.umask(old_mask)
+    found.listen(64)
+    return found
 
 
 def place() -> Path:

@@ -28,7 +28,7 @@ from tenfold.engines.cluster.content import Notice
 from tenfold.engines.cluster.errands import Filed, bring_home
 from tenfold.engines.cluster.foreman import HEARTBEAT, Contract
 from tenfold.errors import ClusterLost, DoesNotFit, WorkersUnavailable
-from tenfold.nursery import warming
+from tenfold.nursery import client, warming
 from tenfold.nursery.load import load
 from tenfold.plan.choose import Plan
 from tenfold.plan.seats import Seat, cut
@@ -75,6 +75,7 @@ class ClusterCrew:
         self._refuse_differing(nodes)
         self._load = load(function)
         self._own_modules = bundle.collect(function)
+        self._nursery = self._open_nursery() if any(node.facts.host == self._here.host for node in nodes) else None
         self._notice: Notice | None = None
         self._supplied = threading.Lock()
         self._news: queue.SimpleQueue[News] = queue.SimpleQueue()
@@ -234,7 +235,16 @@ class ClusterCrew:
             folder=machine.current_folder(),
             arguments=list(sys.argv),
             host=self._here.host,
+            nursery=self._nursery if is_here else None,
         )
+
+    def _open_nursery(self) -> str | None:
+        """The nursery of this process, which may have imported everything by now, for nodes on this machine."""
+        if os.environ.get("TENFOLD_START") == "spawn" or sys.platform != "linux":
+            return None
+        nursery = client.get()
+        nursery.preload(self._load.modules)
+        return nursery.listen()
 
     def _supply(self, node: Node, handle: int) -> Notice:
         """See to it that the node has the function, where that is large: once for all nodes of a machine."""

@@ -37,17 +37,18 @@ class Facts:
 
 def look() -> Facts:
     """About this process."""
-    versions = {"tenfold": tenfold.__version__}
-    for name in (*ALWAYS[1:], *_packages()):
-        found = installed.version(name)
-        if found is not None:
-            versions[name] = found
-    return Facts(host(), socket.gethostname(), platform.python_version(), versions, machine.look())
+    return Facts(host(), socket.gethostname(), platform.python_version(), dict(_versions()), machine.look())
 
 
 @functools.cache
-def _packages() -> tuple[str, ...]:
-    return tuple(name for member in frameworks.every().values() for name in member.distributions)
+def _versions() -> dict[str, str]:
+    versions = {"tenfold": tenfold.__version__}
+    packages = [name for member in frameworks.every().values() for name in member.distributions]
+    for name in (*ALWAYS[1:], *packages):
+        found = installed.version(name)
+        if found is not None:
+            versions[name] = found
+    return versions
 
 
 @functools.cache
@@ -65,9 +66,13 @@ def differences(here: Facts, there: Facts, members: Iterable[str]) -> list[str]:
     ours, theirs = (".".join(facts.python.split(".")[:2]) for facts in (here, there))
     if ours != theirs:
         faults.append(f"Python {there.python} there, {here.python} here")
-    needed = [name for member in members for name in frameworks.every()[member].distributions]
-    for name in dict.fromkeys((*ALWAYS, *needed)):
-        if here.versions.get(name) != there.versions.get(name):
-            theirs, ours = (facts.versions.get(name, "not installed") for facts in (there, here))
-            faults.append(f"{name} {theirs} there, {ours} here")
+    packages = [(name,) for name in ALWAYS] + [frameworks.every()[member].distributions for member in members]
+    for names in dict.fromkeys(packages):  # of several that provide the same (tensorflow, tensorflow-cpu) any will do
+        theirs, ours = (_version(facts, names) for facts in (there, here))
+        if theirs != ours:
+            faults.append(f"{names[0]} {theirs} there, {ours} here")
     return faults
+
+
+def _version(facts: Facts, names: Iterable[str]) -> str:
+    return next((facts.versions[name] for name in names if name in facts.versions), "not installed")

@@ -29,7 +29,7 @@ from tenfold.engines.cluster.errands import Errands, Filed
 from tenfold.engines.local import LocalCrew
 from tenfold.nursery import client
 from tenfold.nursery.load import Load
-from tenfold.nursery.surroundings import Surroundings, surroundings
+from tenfold.nursery.surroundings import SHARED, Surroundings, surroundings
 from tenfold.plan.choose import Plan
 from tenfold.plan.needs import Needs
 from tenfold.plan.seats import Seat
@@ -68,6 +68,8 @@ class Contract:
     """The caller's `sys.argv`."""
     host: str
     """The caller's machine."""
+    nursery: str | None
+    """Where the caller's own nursery listens, for a node on the caller's machine."""
 
 
 class Foreman:
@@ -157,7 +159,8 @@ class Foreman:
         folder = self._contract.folder if os.path.isdir(self._contract.folder) else here.folder
         path = [str(own), *here.path]
         arguments, scratch = self._contract.arguments, (str(own),)
-        return Surroundings(_environment(self._contract), folder, path, arguments, scratch, own_nursery=False)
+        nursery = self._contract.nursery or SHARED
+        return Surroundings(_environment(self._contract), folder, path, arguments, scratch, nursery)
 
     def _work(self, crew: LocalCrew, errands: Errands) -> None:
         while not self._closing and time.monotonic() - self._asked < CALLER_GONE:
@@ -204,10 +207,11 @@ def _environment(contract: Contract) -> dict[str, str]:
     return {name: value for name, value in {**base, **contract.environment}.items() if name != VISIBLE}
 
 
-def nursery_environment(contract: bytes) -> dict[str, str]:
-    """The environment of the nursery that a foreman with this contract uses."""
+def keep_warm(contract: bytes) -> None:
+    """Hold on to the nursery that a foreman with this contract uses, so that the next one finds it."""
     found: Contract = pickle.loads(contract)
-    return _environment(found)
+    if found.nursery is None:
+        client.get_shared(_environment(found))
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

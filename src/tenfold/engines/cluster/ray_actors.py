@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tenfold.engines.cluster import content, facts
+from tenfold.engines.cluster import content, facts, foreman
 from tenfold.engines.cluster.content import Notice
 from tenfold.engines.cluster.facts import Facts
-from tenfold.engines.cluster.foreman import Foreman, nursery_environment
-from tenfold.nursery import client
+from tenfold.engines.cluster.foreman import Foreman
 
 
 class Keeper:
@@ -34,7 +33,7 @@ class Keeper:
         return content.echo(data)
 
     def keep_warm(self, contract: bytes) -> None:
-        client.get(nursery_environment(contract))
+        foreman.keep_warm(contract)
 
 
 class RayForeman:
