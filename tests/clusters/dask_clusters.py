@@ -128,13 +128,9 @@ class Cluster:
         line = next(line for line in worker.log.splitlines() if "Start worker at:" in line)
         return line.split()[-1]
 
-    def tasks(self) -> list[int]:
-        """Processes of nurseries on its nodes: the forked ones that run tasks, and those that they come from."""
-        return [pid for pid in self.processes() if b"tenfold.nursery" in _words(pid)]
-
     def processes(self) -> list[int]:
-        """Everything that came from it, at whatever distance."""
-        # Tasks may have the caller's environment; the command line of a nursery has its socket.
+        """Everything that came from it, at whatever distance; tasks on the caller's machine come from the caller."""
+        # A nursery may have another environment; its command line has its socket.
         mark, place = f"{CLUSTER}={self.folder}".encode(), f"{self.folder}/".encode()
         found = [pid for pid in _all_pids() if mark in _environment(pid) or place in _words(pid)]
         return [pid for pid in found if waiting.lives(pid)]

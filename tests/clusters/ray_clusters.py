@@ -52,7 +52,7 @@ def joined(**options: Any) -> Iterator[Any]:
     """This process in a cluster that `ray.init` starts, as a user's script would; Ray's module."""
     import ray
 
-    with _in_a_cluster(), folder() as place:
+    with folder() as place, _in_a_cluster():
         ray.init(
             "local", include_dashboard=False, log_to_driver=False, configure_logging=False, _temp_dir=place, **options
         )
@@ -65,7 +65,7 @@ def nodes(*arguments: dict[str, Any]) -> Iterator[Any]:
     import ray
     from ray.cluster_utils import Cluster
 
-    with _in_a_cluster(), folder() as place:
+    with folder() as place, _in_a_cluster():
         head = {**arguments[0], "include_dashboard": False, "temp_dir": place}
         (Path(tempfile.gettempdir()) / "ray").mkdir(exist_ok=True)  # where it notes its address, whatever temp_dir is
         cluster = Cluster()

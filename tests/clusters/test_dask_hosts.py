@@ -16,6 +16,7 @@ import pytest
 from dask_clusters import Cluster, Process, committed, trace, traces
 from hosts import Net
 
+import scripts
 import tenfold
 import waiting
 from tenfold import errors
@@ -24,6 +25,13 @@ from tenfold.engines.cluster import crew
 
 COUNT = 40
 LARGE = 200_000_000
+
+
+_IMPATIENT = """
+from tenfold.engines.cluster import foreman
+
+foreman.CALLER_GONE = 6.0  # instead of 20
+"""
 
 
 @dataclass
@@ -36,13 +44,15 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place() -> Iterator[Place]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    impatient = tmp_path_factory.mktemp("preload") / "impatient.py"
+    impatient.write_text(_IMPATIENT)
     with hosts.several() as net, dask_clusters.running(net.here) as cluster:
-        first, second = net.others
-        workers = [
-            [cluster.worker(host=first, wait=False), cluster.worker(host=first, wait=False)],
-            [cluster.worker(host=second, wait=False)],
+        first, second = [
+            [cluster.worker("--preload", str(impatient), host=host, wait=False) for _ in range(count)]
+            for host, count in zip(net.others, (2, 1), strict=True)
         ]
+        workers = [first, second]
         for worker in [worker for some in workers for worker in some]:
             worker.says("Registered to:")
         yield Place(net, cluster, workers)
@@ -115,6 +125,41 @@ def test_seeds_are_those_of_the_caller(place: Place) -> None:
         return float(tenfold.here().rng.random() + numpy.random.random())
 
     assert list(tenfold.map(work, range(8), engine=place.cluster.address)) == list(tenfold.map(work, range(8)))
+
+
+_ENDLESS = """
+    import os, pathlib, time
+    import tenfold
+
+    folder = pathlib.Path({folder!r})
+
+    def work(x):
+        with open(folder / f"began {{x}}", "a") as file:
+            file.write(f"{{os.getpid()}}\\n")
+        if x >= 10 and not (folder / "killed").exists():
+            time.sleep(600)
+        with open(folder / f"ended {{x}}", "a") as file:
+            file.write(f"{{os.getpid()}}\\n")
+        return x * x
+
+    print(list(tenfold.map(work, range(20), run="run", engine={engine!r}, progress=False)))
+"""
+
+
+def test_a_killed_callers_tasks_end_on_other_hosts_too(place: Place, tmp_path: Path) -> None:
+    text = _ENDLESS.format(folder=str(tmp_path), engine=place.cluster.address)
+    with scripts.started(tmp_path, text) as script:
+        waiting.until(lambda: len(committed(tmp_path / "run")) >= 5 or script.process.poll() is not None)
+        waiting.until(lambda: len([x for x in traces(tmp_path, "began") if x >= 10]) == 3)
+        script.kill()
+    finished, before = committed(tmp_path / "run"), traces(tmp_path)
+    endless = {pid for x, pids in traces(tmp_path, "began").items() for pid in pids if x >= 10}
+    assert not place.net.real or any(map(waiting.lives, endless))
+    (tmp_path / "killed").touch()
+    assert scripts.run(tmp_path, text).out.strip() == str([x * x for x in range(20)])
+    after = traces(tmp_path)
+    assert {x: after[x] for x in finished} == {x: before[x] for x in finished}, "a finished task ran again"
+    waiting.until(lambda: not any(map(waiting.lives, endless)), 12, "the end of the dead caller's tasks")
 
 
 def test_a_host_that_is_cut_off_loses_nothing(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

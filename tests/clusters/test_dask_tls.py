@@ -15,6 +15,7 @@ import pytest
 from certificates import Certificates
 from dask_clusters import Cluster, traces
 
+import scripts
 import tenfold
 import waiting
 from tenfold import errors
@@ -87,15 +88,16 @@ def test_nothing_of_ours_listens(cluster: Cluster, good: Certificates, tmp_path:
 
     with tenfold.use(cluster.address, security=good.security()):
         list(tenfold.map(abs, [1]))  # all is up
-        before = _listening([os.getpid(), *_dasks(cluster)])
+        before = _listening([os.getpid(), *cluster.processes()])
         found: dict[int, set[int]] = {}
 
         def look() -> None:
             waiting.until(lambda: len(traces(tmp_path)) == 2)
             tasks = {pid for pids in traces(tmp_path).values() for pid in pids}
-            assert tasks <= set(cluster.tasks())
-            found.update(_listening([os.getpid(), *cluster.processes()]))
+            ours = {os.getpid(), *scripts.descendants(os.getpid()), *cluster.processes()}
+            found.update(_listening(sorted(ours)))
             (tmp_path / "looked").touch()
+            assert tasks <= ours
 
         thread = threading.Thread(target=look, daemon=True)
         thread.start()
@@ -106,10 +108,6 @@ def test_nothing_of_ours_listens(cluster: Cluster, good: Certificates, tmp_path:
     }
     assert not found[os.getpid()]
     assert len(found) >= 5  # the caller, a scheduler, a worker, a nursery, tasks
-
-
-def _dasks(cluster: Cluster) -> list[int]:
-    return [pid for pid in cluster.processes() if pid not in cluster.tasks()]
 
 
 def _listening(pids: list[int]) -> dict[int, set[int]]:

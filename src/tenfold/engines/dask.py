@@ -15,6 +15,7 @@ import contextlib
 import copyreg
 import socket
 import threading
+import types
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,8 @@ CONNECT_LIMIT = 8.0  # seconds until an address counts as unreachable
 NODE_LIMIT = 10.0  # seconds to wait for the first worker
 HIRE_LIMIT = 60.0
 CALL_LIMIT = 30.0
+CLOSE_LIMIT = 2.0  # a worker that is gone never answers; one that lives has been told, and ends by itself
+GREETING_LIMIT = 1 << 20  # bytes
 
 
 def engine(address: str, *, security: Security | None = None) -> DaskEngine:
@@ -63,7 +66,8 @@ def adopt(found: object) -> DaskEngine:
     """The engine for a `distributed.Client`, or a cluster object, that the user has."""
     from distributed import Client
 
-    client = found if isinstance(found, Client) else getattr(found, "get_client", lambda: None)()
+    is_cluster = not isinstance(found, Client | types.ModuleType)
+    client = getattr(found, "get_client", lambda: None)() if is_cluster else found
     if not isinstance(client, Client) or client.asynchronous:
         raise BadCall(f"engine={found!r}: expected a distributed.Client that is not asynchronous")
     return DaskEngine(str(client.scheduler.address) if client.scheduler else "dask", None, client)
@@ -148,6 +152,8 @@ class DaskCluster:
             info = self._client.scheduler_info(n_workers=-1)
         except (OSError, TimeoutError) as error:
             raise ClusterLost(f"the Dask scheduler at {self.address} does not answer: {error}") from error
+        if "workers" not in info:  # it is connecting again: the client gives up by itself, and then is closed
+            raise TimeoutError(f"the Dask scheduler at {self.address} does not answer")
         return dict(info["workers"])
 
     def _look(self, names: list[str]) -> dict[str, Facts]:
@@ -211,7 +217,7 @@ class DaskPost:
 
     def close(self) -> None:
         try:
-            self._actor.close().result(timeout=CALL_LIMIT)
+            self._actor.close().result(timeout=CLOSE_LIMIT)
         finally:
             self._held.give_back()
             self._future.release()
@@ -297,7 +303,8 @@ def connected(address: str, security: Security | None) -> Client:
     with _lock:
         # A cluster of our own has the GPUs that there were when it was started.
         here = machine.look() if address == "dask" else None
-        key = address if here is None else f"dask with {len(here.gpus)} GPUs"
+        # Who has given other certificates has not been let in yet.
+        key = f"{address} {id(security)}" if here is None else f"dask with {len(here.gpus)} GPUs"
         known = _clients.get(key)
         if known is None or known.status != "running":
             _clients[key] = _join(address, security) if here is None else _start(here)
@@ -314,19 +321,33 @@ def _start(here: Machine) -> Client:
 
 
 def _join(address: str, security: Security | None) -> Client:
-    from distributed import Client
+    from distributed import Client, Security
 
     scheme, _, rest = address.partition("://")
     host, _, port = rest.rpartition(":")
-    if not host or not port.isdigit():
+    if not host or not port.isdigit() or int(port) > 65535:
         raise BadCall(f'engine={address!r}: expected "dask", or an address such as "dask://host:8786"')
+    # Dask would find out in a client that is half made, whose threads then stay.
+    if scheme == "tls" and (security or Security()).get_connection_args("client").get("ssl_context") is None:
+        raise BadCall(
+            f"engine={address!r}: it needs certificates; give a distributed.Security with "
+            "tenfold.use(..., security=...), or name them in Dask's configuration"
+        )
     try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_LIMIT / 2).close()
+        _probe(host.strip("[]"), int(port), speaks=scheme != "tls")
         where = f"{'tls' if scheme == 'tls' else 'tcp'}://{rest}"
         return Client(where, timeout=CONNECT_LIMIT / 2, set_as_default=False, security=security)
     except (OSError, TimeoutError) as error:
         hint = "; a scheduler with TLS needs a tls:// address" if scheme != "tls" else ""
         raise ClusterLost(f"no Dask scheduler answers at {address}: {error or type(error).__name__}{hint}") from error
+
+
+def _probe(host: str, port: int, *, speaks: bool) -> None:
+    """Raise OSError where no scheduler listens. One without TLS speaks first; Dask would wait for that for ever."""
+    with socket.create_connection((host, port), CONNECT_LIMIT / 2) as end:
+        # The size of its first message: a few hundred bytes.
+        if speaks and not 0 < int.from_bytes(end.recv(8), "little") < GREETING_LIMIT:
+            raise OSError("whoever listens there is no Dask scheduler")
 
 
 @atexit.register

@@ -61,12 +61,22 @@ def _origin(name: str) -> Path | None:
     module = sys.modules.get(name)
     origin = getattr(module, "__file__", None)
     if module is None:
-        try:
-            spec = importlib.util.find_spec(name)
-        except (ImportError, ValueError, AttributeError):
-            return None
-        origin = spec.origin if spec is not None else None
+        return _unloaded(name)
     return Path(origin) if isinstance(origin, str) and origin.endswith(".py") else None
+
+
+def _unloaded(name: str) -> Path | None:
+    """The same for a module that is not loaded. Asked for a whole name, `find_spec` would import the packages above."""
+    top, *rest = name.split(".")
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError, AttributeError):
+        return None
+    if spec is None or not rest:
+        return Path(spec.origin) if spec is not None and spec.origin and spec.origin.endswith(".py") else None
+    below = [Path(folder, *rest) for folder in spec.submodule_search_locations or ()]
+    files = [file for path in below for file in (path / "__init__.py", path.with_name(f"{path.name}.py"))]
+    return next((file for file in files if file.is_file()), None)
 
 
 def _is_own(path: Path | None) -> bool:

@@ -25,7 +25,7 @@ from tenfold import machine
 from tenfold.engines import Batch, Event, Failed, Finished, FinishedLarge, GivenBack, refuse
 from tenfold.engines.cluster import Cluster, Node, Post, bundle, content, facts
 from tenfold.engines.cluster.content import Notice
-from tenfold.engines.cluster.errands import Filed, bring_home
+from tenfold.engines.cluster.errands import Filed, bring_home, gather
 from tenfold.engines.cluster.foreman import HEARTBEAT, Contract
 from tenfold.errors import ClusterLost, DoesNotFit, WorkersUnavailable
 from tenfold.nursery import client, warming
@@ -93,8 +93,11 @@ class ClusterCrew:
 
     @property
     def capacity(self) -> int:
-        """Never 0: while there is no node, a batch waits here for the next one."""
-        return max(1, sum(len(place.seats) for place in self._places.values()))
+        """Seats of foremen that are ready: what is sent for others would wait behind a task of theirs.
+
+        Never 0: while there is no node, a batch waits here for the next one.
+        """
+        return max(1, sum(len(place.seats) for place in self._places.values() if place.post is not None))
 
     # -- the port -----------------------------------------------------------------------------------------------
 
@@ -150,7 +153,8 @@ class ClusterCrew:
             batch = self._waiting.popleft()
             assert batch.sealed is not None
             place.batches[batch.id] = [batch, 0]
-            order = ("batch", batch.id, batch.attempt, batch.indices, batch.sealed.content)
+            files = self._files(place, batch)
+            order = ("batch", batch.id, batch.attempt, batch.indices, batch.sealed.content, files)
             orders.setdefault(place.node.name, []).append(order)
         for name, told in orders.items():
             place = self._places[name]
@@ -159,6 +163,12 @@ class ClusterCrew:
                     place.post.tell(told)
             except Exception as error:
                 self._lose(place, error)
+
+    def _files(self, place: Place, batch: Batch) -> list[Filed]:
+        """What earlier attempts at these tasks have left, for a node that does not see it."""
+        if self._job.scratch or place.node.facts.host == self._here.host:
+            return []
+        return [filed for index in batch.indices for filed in gather(self._job.folder, index)]
 
     def _collect(self, seconds: float) -> None:
         try:
@@ -267,8 +277,8 @@ class ClusterCrew:
             except ClusterLost as lost:
                 self._fault = lost
                 return
-            except Exception as error:  # it may answer the next time
-                warnings.warn(f"the cluster does not say which nodes it has: {error}", stacklevel=2)
+            except Exception:  # it may answer the next time
+                continue
 
     def _welcome(self, node: Node) -> None:
         if node.name in self._places or node.name in self._ignored:

@@ -32,9 +32,11 @@ class Errands:
         self.job = job if self._home is None else replace(job, folder=self._home, scratch=True)
         self._batches: dict[int, list[int]] = {}  # tasks of which we have not heard, by batch
 
-    def begin(self, batch: Batch) -> None:
+    def begin(self, batch: Batch, files: Sequence[Filed] = ()) -> None:
         if self._home is not None:
             self._batches[batch.id] = list(batch.indices)
+            for filed in files:
+                bring_home(self.job, filed)
 
     def watch(self, events: Sequence[Event]) -> Sequence[Event | Filed]:
         """The events, each with the files of its tasks before it."""
@@ -55,17 +57,22 @@ class Errands:
 
     def _files(self, index: int) -> list[Filed]:
         assert self._home is not None
-        folder = folder_of(self._home, index)
-        if not folder.is_dir():
-            return []
-        paths = [path for path in folder.rglob("*") if path.is_file()]
-        files = {str(path.relative_to(folder)): path.read_bytes() for path in paths}
-        shutil.rmtree(folder, ignore_errors=True)
-        return [Filed(index, files)]
+        found = gather(self._home, index)
+        shutil.rmtree(folder_of(self._home, index), ignore_errors=True)
+        return found
 
     def close(self) -> None:
         if self._home is not None:
             shutil.rmtree(self._home, ignore_errors=True)
+
+
+def gather(home: str, index: int) -> list[Filed]:
+    """A task's files below `home`; nothing where it has no folder."""
+    folder = folder_of(home, index)
+    if not folder.is_dir():
+        return []
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return [Filed(index, {str(path.relative_to(folder)): path.read_bytes() for path in paths})]
 
 
 def bring_home(job: Job, event: Filed) -> None:

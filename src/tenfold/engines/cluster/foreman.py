@@ -95,7 +95,7 @@ class Foreman:
     # -- what the caller asks for -------------------------------------------------------------------------------
 
     async def tell(self, orders: Sequence[tuple[Any, ...]]) -> None:
-        """("batch", id, attempt, indices, parcel) runs a batch; ("close",) ends everything."""
+        """("batch", id, attempt, indices, parcel, files) runs a batch; ("close",) ends everything."""
         self._orders.extend(orders)
         self._closing |= ("close",) in orders
         with contextlib.suppress(OSError):  # a full buffer has rung already, a closed one needs no bell
@@ -179,9 +179,9 @@ class Foreman:
     def _obey(self, crew: LocalCrew, errands: Errands, order: tuple[Any, ...]) -> None:
         kind, *rest = order
         if kind == "batch":
-            number, attempt, indices, sealed = rest
+            number, attempt, indices, sealed, files = rest
             batch = Batch(number, attempt, indices, [], Sealed(sealed))
-            errands.begin(batch)
+            errands.begin(batch, files)
             crew.send(batch)
 
     def _stop_overdue(self, crew: LocalCrew) -> None:
