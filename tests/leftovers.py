@@ -98,7 +98,7 @@ def _is_clusters(entry: Path) -> bool:
         return b"/shared-" not in Path(f"/proc/{parent}/cmdline").read_bytes()
     if clusters.dask and (b"dask_process" in words or b"distributed.cli" in words or b"dask" in words):
         return True
-    return clusters.ray and (b"/ray/" in words or b"ray::" in words)
+    return clusters.ray and (b"/ray/" in words or b"ray::" in words or b"ray.util.client" in words)
 
 
 class Clusters:
@@ -143,7 +143,8 @@ def _is_hosts_thread(thread: threading.Thread) -> bool:
 
 def variables() -> dict[str, str]:
     # pytest's; set by `import joblib`; set by `import threadpoolctl` (engines/test_contract_caller.py asks about that)
-    others = ("PYTEST_CURRENT_TEST", "KMP_INIT_AT_FORK", "KMP_DUPLICATE_LIB_OK")
+    # `import ray` sets the last one
+    others = ("PYTEST_CURRENT_TEST", "KMP_INIT_AT_FORK", "KMP_DUPLICATE_LIB_OK", "RAY_CLIENT_MODE")
     return {name: value for name, value in os.environ.items() if name not in others}
 
 

@@ -98,7 +98,8 @@ def _in_a_cluster() -> Iterator[None]:
             ray.shutdown()
             for name in os.environ.keys() - before.keys():
                 del os.environ[name]
-            waiting.until(lambda: not set(processes(os.getpid())) - mine, 15, "the end of Ray")
+            kept = mine | {leftovers.nursery()}
+            waiting.until(lambda: not set(processes(os.getpid())) - kept, 15, "the end of Ray")
             leftovers.clusters.ray = False
 
 

@@ -114,7 +114,7 @@ def test_a_wrong_token(way: str, head: Head, tmp_path: Path) -> None:
 def test_a_token_from_a_file(head: Head, tmp_path: Path) -> None:
     (tmp_path / "token").write_text(ray_clusters.TOKEN)
     variables = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(tmp_path / "token")}
-    text = f"import tenfold; print(tenfold.map(abs, [-1], engine={head.address!r})[:])"
+    text = f"import tenfold; print(tenfold.map(abs, [-1], engine='ray://127.0.0.1:{head.port}')[:])"
     assert scripts.run(tmp_path, text, variables).out.splitlines()[-1] == "[1]"
 
 

@@ -15,20 +15,16 @@ from __future__ import annotations
 import atexit
 import contextlib
 import math
-import socket
-import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tenfold import machine
-from tenfold.engines.cluster import Node
+from tenfold.engines.cluster import Node, ray_joining
 from tenfold.engines.cluster.content import Notice
 from tenfold.engines.cluster.crew import ClusterCrew
 from tenfold.engines.cluster.facts import Facts
 from tenfold.engines.cluster.ray_actors import Keeper, RayForeman
-from tenfold.engines.cluster.ray_watch import Watch
 from tenfold.errors import BadCall, ClusterLost, WorkersUnavailable
 from tenfold.machine import Gpu, Machine
 from tenfold.machine.installed import missing
@@ -41,7 +37,6 @@ ADOPTS = ("ray",)
 SCHEMES = ("ray",)
 """What its addresses begin with."""
 
-CONNECT_LIMIT = 8.0  # seconds until an address counts as unreachable
 CALL_LIMIT = 30.0
 IDLE_LIMIT = 2.0  # seconds that an actor waits for the next call, and keeps its CPUs
 LOOK_LIMIT = 60.0  # seconds for the first answer of a node: a Ray worker process has to start there
@@ -87,7 +82,7 @@ class RayEngine:
         self._nodes: list[Node] = []
 
     def machines(self) -> list[Machine]:
-        self._cluster = _join(self._address)
+        self._cluster = _joined(self._address)
         self._nodes = self._cluster.nodes()
         if not self._nodes:
             raise WorkersUnavailable(f"the Ray cluster at {self._address} has no node; add one with: ray start")
@@ -121,7 +116,7 @@ class RayCluster:
                 alive = {found["NodeID"]: found for found in ray.nodes() if found["Alive"]}
             except Exception as error:
                 raise ClusterLost(f"the Ray cluster at {self.address} is gone: {error}") from error
-            for name in self._facts.keys() - alive.keys():
+            for name in (self._facts.keys() - alive.keys()) | self._killed():
                 del self._facts[name], self._keepers[name]
             self._look([name for name in alive if name not in self._facts])
             free = self._available()
@@ -131,9 +126,26 @@ class RayCluster:
             unused = dict(free.get(name, resources))
             unused["CPU"] = unused.get("CPU", 0) + (self.idle.cpus(name) if name in free else 0)
             # Where everything is in use, tasks wait until Ray has room for them.
-            counted = unused if unused.get("CPU", 0) >= 1 else resources
+            counted = dict(unused)
+            for kind, least in (("CPU", 1.0), ("GPU", 1e-9)):
+                if unused.get(kind, 0) < min(least, resources.get(kind, 0)):
+                    counted[kind] = resources[kind]
             nodes.append(_node(name, there, counted, float(resources.get("CPU", 0))))
         return nodes
+
+    def _killed(self) -> set[str]:
+        """Nodes whose keeper is gone, though the node is not."""
+        ray = _ray()
+        asked = {name: keeper.ping.remote() for name, keeper in self._keepers.items()}
+        gone = set()
+        for name, answer in asked.items():
+            try:
+                ray.get(answer, timeout=CALL_LIMIT)
+            except ray.exceptions.RayActorError:
+                gone.add(name)
+            except Exception:  # slow: it may answer the next time
+                continue
+        return gone
 
     def _look(self, names: Sequence[str]) -> None:
         ray = _ray()
@@ -304,90 +316,28 @@ def _node(name: str, there: Facts, resources: dict[str, float], whole: float) ->
     return Node(name, Machine(cores, cpus, memory, tuple(gpus), name), there)
 
 
-# -- connections ------------------------------------------------------------------------------------------------------
-
-_lock = threading.Lock()
 _cluster: RayCluster | None = None
-_joined = ""
-_watch: Watch | None = None  # over a cluster that was started here
-_gpus = 0  # that it has
+_lock = threading.Lock()
 
 
-def _join(address: str) -> RayCluster:
-    """Have this process in the cluster at `address`; it can be in one only."""
-    global _joined, _cluster
-    import ray
-
+def _joined(address: str) -> RayCluster:
+    """The cluster at `address`, with what is known of it from earlier calls."""
+    global _cluster
     with _lock:
-        gpus = len(machine.look().gpus)
-        if address == "ray" and _watch is not None and gpus != _gpus:
-            _leave()  # one of our own has the GPUs that there were when it was started
-        if not ray.is_initialized():
-            if address == "ray":
-                _start(gpus)
-            else:
-                _connect(address)
-            _joined = address
-        elif _joined and address not in ("ray", _joined):
-            raise BadCall(
-                f"engine={address!r}: this process has joined another Ray cluster ({_joined}), and Ray allows only one"
-            )
-        session = str(ray.get_runtime_context().get_job_id())
+        session = ray_joining.join(address)
         if _cluster is None or _cluster.session != session:  # the user may have left one and joined another
+            if _cluster is not None:
+                _cluster.idle.clear()
             _cluster = RayCluster(address, session)
         return _cluster
-
-
-def _start(gpus: int) -> None:
-    global _watch, _gpus
-    import ray
-
-    folder = tempfile.mkdtemp(prefix="tfr-", dir="/tmp")  # the names of Ray's sockets must be short
-    _watch = Watch(folder)
-    options: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False, "configure_logging": False}
-    cpus = max(1, int(machine.look().cpus))
-    ray.init(address="local", num_cpus=cpus, num_gpus=gpus, _temp_dir=folder, **options)
-    _gpus = gpus
-
-
-def _connect(address: str) -> None:
-    import ray
-
-    where = address.removeprefix("ray://")
-    options: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
-    if where != "auto":
-        host, _, port = where.rpartition(":")
-        if not host or not port.isdigit():
-            raise BadCall(f'engine={address!r}: expected "ray", "ray://auto" or "ray://host:port"')
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), CONNECT_LIMIT / 2).close()
-        except OSError as error:
-            raise ClusterLost(f"no Ray cluster answers at {address}: {error}") from error
-    try:
-        ray.init(address=where if where == "auto" else address, **options)
-    except Exception as error:
-        raise ClusterLost(f"no Ray cluster answers at {address}: {type(error).__name__}: {error}") from error
 
 
 @atexit.register
 def close() -> None:
     """Leave the cluster that was joined here; one that was started here ends."""
+    global _cluster
     with _lock:
-        _leave()
-
-
-def _leave() -> None:
-    global _joined, _watch, _cluster
-    if _cluster is not None:
-        _cluster.idle.clear()
-        _cluster = None
-    if not _joined:
-        return
-    import ray
-
-    with contextlib.suppress(Exception):
-        ray.shutdown()
-    if _watch is not None:
-        _watch.close()
-        _watch = None
-    _joined = ""
+        if _cluster is not None:
+            _cluster.idle.clear()
+            _cluster = None
+        ray_joining.leave()

@@ -86,6 +86,7 @@ class ClusterCrew:
         self._alone_since: float | None = None
         self._fault: BaseException | None = None
         self._ignored: set[str] = set()  # nodes that cannot work for us
+        self._known = {node.name for node in nodes}  # the plan has seen them: no word where one has no seat
         self._closing = threading.Event()
         for node in nodes:
             self._engage(node, tuple(seat for seat in plan.seats if seat.machine == node.name))
@@ -144,9 +145,11 @@ class ClusterCrew:
     def _assign(self) -> None:
         """Each waiting batch to the node that has the least to do for its size."""
         orders: dict[str, list[tuple[Any, ...]]] = {}
+        # While a node is on its way, nothing waits behind a task elsewhere: it would wait there for as long as that.
+        depth = DEPTH if all(place.post is not None for place in self._places.values()) else 1
         while self._waiting:
             ready = [place for place in self._places.values() if place.post is not None]
-            free = [place for place in ready if len(place.batches) < DEPTH * len(place.seats)]
+            free = [place for place in ready if len(place.batches) < depth * len(place.seats)]
             if not free:
                 break
             place = min(free, key=lambda place: len(place.batches) / len(place.seats))
@@ -292,6 +295,8 @@ class ClusterCrew:
             faults.append(str(error))
         if faults:
             self._ignored.add(node.name)
+            if node.name in self._known:
+                return
             warnings.warn(f"{node.name} has joined and is given no work: {'; '.join(faults)}", stacklevel=2)
         elif seats:
             self._engage(node, tuple(replace(seat, index=taken + n) for n, seat in enumerate(seats)))
