@@ -29,8 +29,7 @@ from tenfold.engines.cluster.dask_process import DaskProcess
 from tenfold.engines.cluster.facts import Facts
 from tenfold.engines.cluster.foreman import Foreman
 from tenfold.errors import BadCall, ClusterLost, WorkersUnavailable
-from tenfold.machine import Gpu, Machine
-from tenfold.machine.installed import missing
+from tenfold.machine import Gpu, Machine, installed
 from tenfold.plan.choose import Abilities, Plan
 from tenfold.plan.seats import Seat
 from tenfold.work.run import Job
@@ -53,12 +52,8 @@ GREETING_LIMIT = 1 << 20  # bytes
 
 def engine(address: str, *, security: Security | None = None) -> DaskEngine:
     """`security` is a `distributed.Security`, for "tls://..."; Dask's own configuration counts otherwise."""
-    try:
-        import distributed  # noqa: F401
-    except ImportError as error:
-        raise missing("Dask", "dask") from error
-    for kind in errors.every():  # Dask has every exception of the process pickled with its cause, which may not travel
-        copyreg.dispatch_table.pop(kind, None)
+    if installed.version("distributed") is None:
+        raise installed.missing("Dask", "dask")
     return DaskEngine(address, security)
 
 
@@ -96,6 +91,8 @@ class DaskEngine:
 
     def machines(self) -> list[Machine]:
         client = self._client or connected(self._address, self._security)
+        for kind in errors.every():  # Dask has all exceptions pickled with their cause, which may not travel
+            copyreg.dispatch_table.pop(kind, None)
         self._cluster = _known.setdefault(client, DaskCluster(client))
         self._nodes = self._cluster.wait_for_nodes(NODE_LIMIT)
         return [node.machine for node in self._nodes]
@@ -313,11 +310,11 @@ def connected(address: str, security: Security | None) -> Client:
 
 def _start(here: Machine) -> Client:
     """A cluster in a process of its own, which ends when this one does."""
-    from distributed import Client
-
     process = DaskProcess(max(1, int(here.cpus)), len(here.gpus))
     _processes.append(process)
-    return Client(process.address, set_as_default=False, timeout=CONNECT_LIMIT)
+    from distributed import Client  # half a second, while the process does the same
+
+    return Client(process.address(), set_as_default=False, timeout=CONNECT_LIMIT)
 
 
 def _join(address: str, security: Security | None) -> Client:

@@ -39,11 +39,16 @@ class DaskProcess:
         )
         os.close(life_theirs)
         os.close(answer_theirs)
-        with open(answer) as file:
-            self.address = file.read().strip()
-        if not self.address:
+        self._answer = answer
+
+    def address(self) -> str:
+        """Wait until it is up, and say where. Asked once."""
+        with open(self._answer) as file:
+            found = file.read().strip()
+        if not found:
             status = self._process.wait()
             raise WorkersUnavailable(f"a Dask cluster could not be started on this machine: status {status}")
+        return found
 
     def close(self) -> None:
         os.close(self._life)
