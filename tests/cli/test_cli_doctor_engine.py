@@ -51,7 +51,7 @@ def test_machines_as_json(tmp_path: Path) -> None:
     assert found["seats"] == int(machine.look().cpus)
 
 
-@pytest.mark.parametrize("scheme", ["dask", "tls"])
+@pytest.mark.parametrize("scheme", ["dask", "tcp"])
 def test_nobody_answers(run: Run, scheme: str) -> None:
     with socket.socket() as closed:  # bound and not listening: nobody else can have this port
         closed.bind(("127.0.0.1", 0))

@@ -15,6 +15,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import math
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -40,16 +41,20 @@ SCHEMES = ("ray",)
 CALL_LIMIT = 30.0
 IDLE_LIMIT = 2.0  # seconds that an actor waits for the next call, and keeps its CPUs
 LOOK_LIMIT = 60.0  # seconds for the first answer of a node: a Ray worker process has to start there
+_LEFT_BEHIND = "RAY_CLIENT_MODE"  # the variable that `import ray` sets in an environment that is the caller's
 
 Shape = tuple[str, float, float]
 """Of an actor: its node, CPUs and GPUs."""
 
 
 def engine(address: str) -> RayEngine:
+    had = _LEFT_BEHIND in os.environ
     try:
         import ray  # noqa: F401
     except ImportError as error:
         raise missing("Ray", "ray") from error
+    if not had:
+        os.environ.pop(_LEFT_BEHIND, None)
     return RayEngine(address)
 
 
