@@ -13,6 +13,7 @@ from tenfold import machine
 from tenfold.engines.cluster.ray_watch import Watch
 from tenfold.errors import BadCall, ClusterLost
 
+_HICCUP = "Starting Ray client server failed"  # on a busy machine, now and then; it works the next time
 CONNECT_LIMIT = 5.0  # seconds until an address counts as unreachable
 
 _lock = threading.Lock()
@@ -93,10 +94,13 @@ def _connect(address: str) -> None:
             raise BadCall(f'engine={address!r}: expected "ray", "ray://auto" or "ray://host:port"')
         if int(port) > 65535:
             raise BadCall(f"engine={address!r}: a port is at most 65535")
-    try:
-        ray.init(address=_find(where), **options)
-    except Exception as error:
-        raise ClusterLost(f"no Ray cluster answers at {address}: {type(error).__name__}: {error}") from error
+    for again in (True, False):
+        try:
+            ray.init(address=_find(where), **options)
+            return
+        except Exception as error:
+            if not again or _HICCUP not in str(error):
+                raise ClusterLost(f"no Ray cluster answers at {address}: {type(error).__name__}: {error}") from error
 
 
 def _find(where: str) -> str:
