@@ -20,10 +20,10 @@ from tenfold.engines import (
     GivenBack,
     Printed,
     Reported,
+    stop_overdue,
 )
 from tenfold.errors import WorkersUnavailable
 from tenfold.journal.store import Block, Journal
-from tenfold.work.outcome import Failure
 
 OnError = Literal["raise", "collect", "stop"]
 
@@ -91,7 +91,7 @@ class Dispatch:
             if self._journal.seconds_since_commit() >= COMMIT_EVERY:
                 self._journal.commit()
                 self._watch.update(running=len(self._flights))
-            self._stop_overdue()
+            stop_overdue(self._crew, self._policy.timeout)
         self._journal.commit()
         self._watch.update(running=0)
 
@@ -106,15 +106,6 @@ class Dispatch:
                 return
             self._flights[batch.id] = _Flight(batch)
             self._crew.send(batch)
-
-    def _stop_overdue(self) -> None:
-        limit = self._policy.timeout
-        if limit is None:
-            return
-        for batch, seconds in self._crew.running().items():
-            if seconds > limit:
-                text = f"it ran longer than timeout={limit:g} s and was stopped"
-                self._crew.stop(batch, Failure("timeout", text))
 
     # -- events -------------------------------------------------------------------------------------------------
 

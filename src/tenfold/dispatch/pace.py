@@ -26,8 +26,7 @@ class Pace:
     def size(self, left: int | None, workers: int) -> int:
         """Tasks in the next batch, of `left` that are to come (None: not known).
 
-        Grown step by step, and smaller towards the end, so that
-        nobody waits for the last one's batch.
+        Grown step by step, and smaller towards the end, so that nobody waits for the last one's batch.
         """
         if self._one_by_one or self._mean is None:
             return 1

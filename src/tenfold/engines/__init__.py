@@ -164,6 +164,15 @@ class Crew(Protocol):
     def close(self) -> None: ...
 
 
+def stop_overdue(crew: Crew, limit: float | None) -> None:
+    """Stop each task that has been running for longer than `limit` seconds."""
+    if limit is None:
+        return
+    for batch, seconds in crew.running().items():
+        if seconds > limit:
+            crew.stop(batch, Failure("timeout", f"it ran longer than timeout={limit:g} s and was stopped"))
+
+
 class Engine(Protocol):
     """A way to run tasks. Making one is cheap and starts nothing."""
 

@@ -221,7 +221,7 @@ class DaskPost:
 
 
 class _Held:
-    """GPUs of a worker that Dask gives to nobody else: the resource of a task that waits until it is cancelled."""
+    """GPUs of a worker that Dask gives to nobody else: the resource of a task that waits until it is let go."""
 
     def __init__(self, client: Client, name: str, seats: Sequence[Seat]) -> None:
         amount = sum(gpu.share for seat in seats for gpu in seat.gpus)
@@ -237,6 +237,7 @@ class _Held:
             self._future = client.submit(dask_holding.hold, key, **options)
             self._client, self._key, self._name = client, key, name
             if not client.run(dask_holding.is_held, key, HIRE_LIMIT, workers=[name])[name]:
+                self.give_back()
                 raise TimeoutError(f"the GPUs of {name} were not free within {HIRE_LIMIT:g} s")
 
     def give_back(self) -> None:

@@ -114,15 +114,10 @@ def get() -> Client:
         return _current
 
 
-def get_shared(environment: Mapping[str, str], path: str | None = None) -> Client:
-    """The nursery that listens at `path`, or else the one that the processes of this machine share."""
+def get_shared(environment: Mapping[str, str]) -> Client:
+    """The nursery that the processes of this machine share."""
     with _lock:
-        if path is not None and path not in _shared:
-            end = warming.reach(path)
-            path = path if end is not None else None
-            if end is not None and path is not None:
-                _shared[path] = Client(end)
-        key = path if path is not None else warming.key(environment)
+        key = warming.key(environment)
         if key not in _shared:
             _shared[key] = Client(warming.join(environment))
         return _shared[key]

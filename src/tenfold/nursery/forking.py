@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 
-from tenfold.nursery import client
+from tenfold.nursery import client, warming
 from tenfold.nursery.starter import Event, Exited, Refused, Started
 from tenfold.nursery.surroundings import SHARED, Surroundings
 from tenfold.nursery.wire import Closed, Wire
@@ -19,13 +19,13 @@ class Forking:
     """A `Starter` that asks a nursery."""
 
     def __init__(self, modules: Iterable[str], scratch: str | None, around: Surroundings) -> None:
-        self._client = _nursery(around)
+        self._client = self._find(around)
         try:
             self._client.preload(modules)
             end = self._client.session()
         except Closed:  # it died since the last call; a new one is asked once
             client.drop(self._client)
-            self._client = _nursery(around)
+            self._client = self._find(around)
             self._client.preload(modules)
             end = self._client.session()
         end.setblocking(False)
@@ -66,12 +66,15 @@ class Forking:
 
     def close(self) -> None:
         self._wire.close()
+        if self._is_others:
+            self._client.close()
 
-
-def _nursery(around: Surroundings) -> client.Client:
-    if around.nursery is None:
-        return client.get()
-    return client.get_shared(around.environment, around.nursery if around.nursery != SHARED else None)
+    def _find(self, around: Surroundings) -> client.Client:
+        end = None if around.nursery in (None, SHARED) else warming.reach(str(around.nursery))
+        self._is_others = end is not None
+        if end is not None:
+            return client.Client(end)
+        return client.get() if around.nursery is None else client.get_shared(around.environment)
 
 
 _told: set[str] = set()

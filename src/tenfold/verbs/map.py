@@ -58,6 +58,7 @@ def map(  # noqa: A001
     on_error             "raise" finishes all others, then raises `TasksFailed`; "stop" raises at the first failure;
                          "collect" never raises: the place of a failed task holds its error
     seed                 gives every task its own random numbers, the same on every engine
+    engine               where: "local", "joblib", "serial", "dask", "ray", the address of a cluster, or a client of one
     run                  a folder that keeps what is finished; the same call with it continues where it was
     fresh                start the run in that folder anew
     progress             False shows nothing

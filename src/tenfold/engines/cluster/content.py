@@ -41,7 +41,7 @@ def announce(handle: int, *, travels: bool) -> Notice:
     """In the caller: tell of the content of some shared memory. A digest takes a second for a gigabyte."""
     size = os.fstat(handle).st_size
     digest = _digest(handle, size) if travels else os.urandom(16).hex()
-    return Notice(digest, size, facts.host(), f"/proc/{os.getpid()}/fd/{handle}", travels)
+    return Notice(digest, size, facts.host(), _address(handle), travels)
 
 
 def _digest(handle: int, size: int) -> str:
@@ -58,22 +58,19 @@ def chunks(handle: int) -> Iterator[tuple[int, bytes]]:
 
 # -- on a node --------------------------------------------------------------------------------------------------------
 
+KEPT = 2  # contents that wait for the next call; a foreman that uses one has a descriptor of its own
+
 _whole: dict[str, int] = {}
-"""Descriptors of what is here, by digest."""
+"""Descriptors of what was sent here, by digest, the oldest first."""
 _partial: dict[str, tuple[int, int]] = {}
 """Descriptors of what is still coming, and how many bytes are here."""
 
 
 def has(notice: Notice) -> bool:
     """Whether the content can be had on this node without sending it."""
-    if notice.digest in _whole:
-        return True
-    found = _open(notice.path, notice.size, "tenfold") if notice.host == facts.host() else None
-    note = _note(notice)
-    if found is None and note.exists():
-        found = _open(note.read_text(), notice.size, _named(notice))
+    found = _find(notice)
     if found is not None:
-        _whole[notice.digest] = found
+        os.close(found)
     return found is not None
 
 
@@ -92,14 +89,16 @@ def add(notice: Notice, place: int, chunk: bytes) -> None:
     if size == notice.size:
         del _partial[notice.digest]
         _whole[notice.digest] = handle
-        _note(notice).write_text(f"/proc/{os.getpid()}/fd/{handle}")
+        _note(notice.digest).write_text(_address(handle))
+        _forget_older(KEPT)
 
 
 def take(notice: Notice) -> int:
     """A descriptor of the content, which the caller closes."""
-    if not has(notice):
+    found = _find(notice)
+    if found is None:
         raise FileNotFoundError(f"content {notice.digest} was not sent to this machine")
-    return os.dup(_whole[notice.digest])
+    return found
 
 
 def echo(data: bytes) -> bytes:
@@ -109,19 +108,38 @@ def echo(data: bytes) -> bytes:
 
 def forget() -> None:
     """Let go of everything."""
-    for digest, handle in _whole.items():
-        os.close(handle)
-        note = warming.place() / f"content-{digest}"
-        if note.exists() and note.read_text() == f"/proc/{os.getpid()}/fd/{handle}":
-            note.unlink(missing_ok=True)
+    _forget_older(0)
     for handle, _ in _partial.values():
         os.close(handle)
-    _whole.clear()
     _partial.clear()
 
 
-def _note(notice: Notice) -> Path:
-    return warming.place() / f"content-{notice.digest}"
+def _forget_older(kept: int) -> None:
+    while len(_whole) > kept:
+        digest = next(iter(_whole))
+        handle = _whole.pop(digest)
+        note = _note(digest)
+        if note.exists() and note.read_text() == _address(handle):
+            note.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _find(notice: Notice) -> int | None:
+    """A new descriptor of the content: the caller's own, what was sent to us, or to another process of this machine."""
+    if notice.digest in _whole:
+        return os.dup(_whole[notice.digest])
+    if notice.host == facts.host():
+        return _open(notice.path, notice.size, "tenfold")
+    note = _note(notice.digest)
+    return _open(note.read_text(), notice.size, _named(notice)) if note.exists() else None
+
+
+def _note(digest: str) -> Path:
+    return warming.place() / f"content-{digest}"
+
+
+def _address(handle: int) -> str:
+    return f"/proc/{os.getpid()}/fd/{handle}"
 
 
 def _named(notice: Notice) -> str:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tenfold.engines import Batch, Event, FinishedLarge
+from tenfold.engines import Batch, Event, FinishedLarge, stop_overdue
 from tenfold.engines.cluster import bundle, content, facts
 from tenfold.engines.cluster.content import Notice
 from tenfold.engines.cluster.errands import Errands, Filed
@@ -33,7 +33,6 @@ from tenfold.nursery.surroundings import SHARED, Surroundings, surroundings
 from tenfold.plan.choose import Plan
 from tenfold.plan.needs import Needs
 from tenfold.plan.seats import Seat
-from tenfold.work.outcome import Failure
 from tenfold.work.parcel import Sealed
 from tenfold.work.run import Job
 
@@ -170,7 +169,7 @@ class Foreman:
             while self._orders:
                 self._obey(crew, errands, self._orders.popleft())
             events = errands.watch(crew.receive(TICK))
-            self._stop_overdue(crew)
+            stop_overdue(crew, self._contract.job.timeout)
             if events:
                 with self._lock:
                     self._events += map(_portable, events)
@@ -183,14 +182,6 @@ class Foreman:
             batch = Batch(number, attempt, indices, [], Sealed(sealed))
             errands.begin(batch, files)
             crew.send(batch)
-
-    def _stop_overdue(self, crew: LocalCrew) -> None:
-        limit = self._contract.job.timeout
-        if limit is None:
-            return
-        for batch, seconds in crew.running().items():
-            if seconds > limit:
-                crew.stop(batch, Failure("timeout", f"it ran longer than timeout={limit:g} s and was stopped"))
 
     def _ring(self) -> None:
         """Wake whoever waits in `hear`."""
