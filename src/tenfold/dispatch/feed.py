@@ -100,7 +100,7 @@ class Feed:
             if index < first:
                 # Up to the next finished block there may be more: they come one at a time, which is only the edge.
                 return index, [item]
-            _same_item(self._journal, index, item)
+            same_item(self._journal, index, item)
             if index == first + count - 1:
                 self._finished.popleft()
                 if not self._finished:
@@ -117,7 +117,8 @@ def _digest(item: Any) -> bytes:
         return bytes(digest.SIZE)
 
 
-def _same_item(journal: Journal, index: int, item: Any) -> None:
+def same_item(journal: Journal, index: int, item: Any) -> None:
+    """Refuse an item that is not the one that was finished."""
     before = journal.digest(index)
     if not before or before == _digest(item):
         return

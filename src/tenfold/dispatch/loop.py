@@ -60,6 +60,14 @@ class _Flight:
         self.done += count
         return first, items
 
+    def runs(self, count: int) -> list[int]:
+        """How the next `count` tasks divide into such that follow one another among the items."""
+        indices = self.batch.indices[self.done : self.done + count]
+        if isinstance(indices, range):
+            return [count]
+        ends = [place for place in range(1, count) if indices[place] != indices[place - 1] + 1]
+        return [stop - start for start, stop in zip([0, *ends], [*ends, count], strict=True)]
+
     @property
     def rest(self) -> tuple[Sequence[int], list[Any]]:
         return self.batch.indices[self.done :], self.batch.items[self.done :]
@@ -79,6 +87,8 @@ class Dispatch:
         self._failures: dict[int, int] = {}  # attempts of a task that failed by its own fault
         self._losses: dict[int, int] = {}  # attempts that were lost with their process
         self._stopped = False
+        self.declined: dict[int, str] = {}
+        """Tasks that are to be run in another way, and why."""
 
     def run(self) -> None:
         """Until every task has its outcome; raises only where the call as a whole cannot go on."""
@@ -111,8 +121,11 @@ class Dispatch:
 
     def _take(self, event: Event) -> None:
         if isinstance(event, Finished):
-            block = self._block(event, event.seconds)
-            self._journal.add_values(block, event.bodies)
+            done = 0
+            for count in self._flights[event.batch].runs(len(event.seconds)):
+                block = self._block(event, event.seconds[done : done + count])
+                self._journal.add_values(block, event.bodies[done : done + count])
+                done += count
             self._pace.learn(sum(event.seconds), len(event.seconds))
             self._watch.add(done=len(event.seconds))
         elif isinstance(event, FinishedLarge):
@@ -145,6 +158,9 @@ class Dispatch:
     def _fail(self, event: Failed) -> None:
         block = self._block(event, [event.seconds])
         index, failure = block.first, event.failure
+        if failure.kind == "declined":
+            self.declined[index] = failure.summary
+            return
         self._journal.add_attempt(block, failure)
         if self._may_try_again(index, event):
             self._feed.again(block.attempts + 1, [index], list(block.items))

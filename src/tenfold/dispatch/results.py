@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import operator
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from tenfold.dispatch.progress import duration
@@ -28,11 +28,20 @@ class Results(Sequence[Any]):
     object the next time; going through all of them keeps none.
     """
 
-    def __init__(self, journal: Journal, count: int, *, seconds: float = 0.0, workers: int = 0) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        count: int,
+        *,
+        seconds: float = 0.0,
+        workers: int = 0,
+        received: Callable[[Any], Any] | None = None,
+    ) -> None:
         self._journal = journal
         self._count = count
         self._read: dict[int, Any] = {}
         self._block: list[Outcome] = []
+        self._received = received  # gives a value what did not travel with it
         self.seconds = seconds
         """How long the call took."""
         self.workers = workers
@@ -58,7 +67,7 @@ class Results(Sequence[Any]):
         if not 0 <= place < self._count:
             raise IndexError(f"result {index} of {self._count}")
         if place not in self._read:
-            self._read[place] = _value(self._outcome(place))
+            self._read[place] = self._value(self._outcome(place))
         return self._read[place]
 
     def __iter__(self) -> Iterator[Any]:
@@ -67,14 +76,27 @@ class Results(Sequence[Any]):
             for index in range(expected, min(first, self._count)):
                 yield _missing(index).error
             expected = first + len(values)
-            if not self._read and expected <= self._count and Unopened not in set(map(type, values)):
+            if self._is_plain and expected <= self._count and Unopened not in set(map(type, values)):
                 yield from values
                 continue
             for index, value in enumerate(values, first):
                 if index < self._count:
-                    yield self._read[index] if index in self._read else _checked(index, value)
+                    yield self._read[index] if index in self._read else self._checked(index, value)
         for index in range(expected, self._count):
             yield _missing(index).error
+
+    @property
+    def _is_plain(self) -> bool:
+        """Values can be given out as they are."""
+        return not self._read and self._received is None
+
+    def _value(self, outcome: Outcome) -> Any:
+        return outcome.error if outcome.failure is not None else self._checked(outcome.index, outcome.value)
+
+    def _checked(self, index: int, value: Any) -> Any:
+        if type(value) is Unopened:
+            raise ValueUnreadable(f"the value of task {index} cannot be opened here: {value.reason}")
+        return value if self._received is None else self._received(value)
 
     def _outcome(self, index: int) -> Outcome:
         if not self._block or not self._block[0].index <= index <= self._block[-1].index:
@@ -153,16 +175,6 @@ def shorten_line(text: str, most: int) -> str:
     return line if len(line) <= most else line[: most - 3] + "..."
 
 
-def _value(outcome: Outcome) -> Any:
-    return outcome.error if outcome.failure is not None else _checked(outcome.index, outcome.value)
-
-
-def _checked(index: int, value: Any) -> Any:
-    if type(value) is Unopened:
-        raise ValueUnreadable(f"the value of task {index} cannot be opened here: {value.reason}")
-    return value
-
-
 def _missing(index: int) -> Outcome:
     failure = Failure("died", "it was not run: the call was stopped before its turn")
     return Outcome(index, False, None, failure, 0.0, 0.0, 0, -1, "", 0)
@@ -171,10 +183,12 @@ def _missing(index: int) -> Outcome:
 def _record(outcome: Outcome) -> dict[str, Any]:
     """A row of the table; what is called the same in the item and the value is shown twice, under two names."""
     item = outcome.item if isinstance(outcome.item, dict) else {"item": outcome.item}
-    value = outcome.value if isinstance(outcome.value, dict) else {"value": outcome.value}
+    row = getattr(outcome.value, "__tenfold_row__", None)
+    value = row() if row is not None else outcome.value
+    value = value if isinstance(value, dict) else {"value": value}
     error = outcome.failure.summary if outcome.failure is not None else None
     told = {"seconds": outcome.seconds, "attempts": outcome.attempts, "error": error}
-    row = dict(item)
+    found = dict(item)
     for source, kind in (({} if outcome.failure else value, "value"), (told, "tenfold")):
-        row |= {f"{key} ({kind})" if key in row else key: found for key, found in source.items()}
-    return row
+        found |= {f"{key} ({kind})" if key in found else key: value for key, value in source.items()}
+    return found

@@ -84,7 +84,8 @@ class JoblibCrew:
         else:
             content = packed.to_bytes()
         folder = machine.current_folder()
-        return guest.Invitation(uuid.uuid4().hex, content, job, plan.seats, dict(os.environ), folder, claims)
+        environment = {**os.environ, **dict(job.variables)}
+        return guest.Invitation(uuid.uuid4().hex, content, job, plan.seats, environment, folder, claims)
 
     def _named(self, handle: int) -> str:
         self._handles.append(handle)

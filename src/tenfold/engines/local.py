@@ -64,7 +64,7 @@ class LocalEngine:
         return [machine.look()]
 
     def open(self, function: Callable[[Any], Any], job: Job, plan: Plan) -> LocalCrew:
-        return LocalCrew(load(function), job, plan, surroundings())
+        return LocalCrew(load(function), job, plan, surroundings(job.variables))
 
 
 class LocalCrew:

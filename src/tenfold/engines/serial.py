@@ -72,6 +72,7 @@ class SerialCrew:
             return []
         batch = self._batches.popleft()
         events: list[Event] = []
+        self._runner.gather(batch.indices, batch.attempt, batch.items)
         for index, item in zip(batch.indices, batch.items, strict=True):
             events.append(self._run(batch, index, item))
             if self._reports:

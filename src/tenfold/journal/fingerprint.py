@@ -75,7 +75,11 @@ class _Visitor:
 
     def visit(self, value: Any, name: str) -> None:
         wrapped = getattr(value, "__wrapped__", None)
-        if isinstance(value, functools.partial):
+        parts = None if isinstance(value, type) else getattr(value, "__tenfold_parts__", None)
+        if parts is not None:
+            for key, part in parts().items():
+                self.visit(part, key)
+        elif isinstance(value, functools.partial):
             self.visit(value.func, name_of(value.func))
             for key, given in [*enumerate(value.args), *value.keywords.items()]:
                 self.visit(given, f"argument {key} of {name_of(value.func)}")

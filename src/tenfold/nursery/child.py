@@ -194,6 +194,7 @@ class Worker:
             self._slate.idle()
             self._cannot_open(batch, indices, error)
             return
+        together = runner.gather(indices, attempt, items)
         began = time.perf_counter()
         last = len(indices) - 1
         for place, index in enumerate(indices):
@@ -215,7 +216,7 @@ class Worker:
             now = time.perf_counter()
             if self._waiting and (place == last or now - self._looked > LOOK_EVERY):
                 self._look(now)
-            if now - began > GIVE_BACK_AFTER and place != last:
+            if now - began > GIVE_BACK_AFTER and place != last and not together:
                 self._look(now)
                 self._slate.idle()
                 self._send(("rest", batch, place + 1))

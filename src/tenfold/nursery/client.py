@@ -98,14 +98,25 @@ class Client:
 
 
 _current: Client | None = None
+_special: dict[tuple[tuple[str, str], ...], Client] = {}  # nurseries with other variables than this process has
 _shared: dict[str, Client] = {}
 _lock = threading.Lock()
 
 
-def get() -> Client:
-    """This process's nursery: the one it has, a warm one that waits for scripts, or a new one."""
+def get(variables: tuple[tuple[str, str], ...] = ()) -> Client:
+    """This process's nursery: the one it has, a warm one that waits for scripts, or a new one.
+
+    With `variables` that differ from this process's environment it is another one, which has them.
+    """
     global _current
     with _lock:
+        if any(os.environ.get(name) != value for name, value in variables):
+            found = _special.get(variables)
+            if found is None or not found.alive:
+                waiting = warming.connect({**os.environ, **dict(variables)})
+                found = Client(waiting) if waiting is not None else start(dict(variables))
+                _special[variables] = found
+            return found
         if _current is None or not _current.alive:
             if _current is not None and _current.owner == os.getpid():
                 _current.close()
@@ -137,6 +148,8 @@ def drop(lost: Client) -> None:
     with _lock:
         if _current is lost:
             _current = None
+        for variables in [variables for variables, found in _special.items() if found is lost]:
+            del _special[variables]
         for key in [key for key, found in _shared.items() if found is lost]:
             del _shared[key]
     with contextlib.suppress(OSError):
@@ -169,7 +182,7 @@ def command(code: str) -> list[str]:
     return [sys.executable, *flags, "-P", "-c", code]
 
 
-def start() -> Client:
+def start(variables: Mapping[str, str] | None = None) -> Client:
     """A new nursery that belongs to this process."""
     ours, theirs = socket.socketpair()
     life_theirs, life_ours = os.pipe()
@@ -178,7 +191,7 @@ def start() -> Client:
         process = subprocess.Popen(
             command(_CODE.format(path=sys.path, first=theirs.fileno(), life=life_theirs)),
             pass_fds=(theirs.fileno(), life_theirs),
-            env=environment(),
+            env={**environment(), **(variables or {})},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -199,5 +212,6 @@ def start() -> Client:
 
 @atexit.register
 def _close_at_exit() -> None:
-    if _current is not None and _current.owner == os.getpid():
-        _current.close()
+    for found in (_current, *_special.values()):
+        if found is not None and found.owner == os.getpid():
+            found.close()

@@ -74,7 +74,7 @@ class Forking:
         self._is_others = end is not None
         if end is not None:
             return client.Client(end)
-        return client.get() if around.nursery is None else client.get_shared(around.environment)
+        return client.get(around.variables) if around.nursery is None else client.get_shared(around.environment)
 
 
 _told: set[str] = set()

@@ -25,11 +25,14 @@ class Surroundings:
     """`sys.argv`."""
     scratch: tuple[str, ...] = ()
     """Folders that go with the last worker."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """What the call itself sets in the environment, before anything is imported: its nursery is another one."""
     nursery: str | None = None
     """Which nursery is meant: None for that of this process, SHARED for the one that the processes of this machine
     share, or the socket of another process's."""
 
 
-def surroundings() -> Surroundings:
-    """Those of this process, now."""
-    return Surroundings(dict(os.environ), machine.current_folder(), list(sys.path), list(sys.argv))
+def surroundings(variables: tuple[tuple[str, str], ...] = ()) -> Surroundings:
+    """Those of this process, now, with `variables` set."""
+    environment = {**os.environ, **dict(variables)}
+    return Surroundings(environment, machine.current_folder(), list(sys.path), list(sys.argv), variables=variables)

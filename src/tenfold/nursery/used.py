@@ -29,11 +29,16 @@ def preloads(root: str) -> tuple[str, ...]:
 def modules(function: Callable[..., Any]) -> list[str]:
     """Modules to import ahead for `function`: those it names, and what its frameworks import on first use.
 
-    A framework that this process has imported counts as used: it was imported for something.
+    A framework that this process has imported counts as used: it was imported for something. A function that says
+    itself what it needs (`__tenfold_modules__`) is believed.
     """
     known = {member.modules[0]: member for member in frameworks.every().values()}
     named = _named(function, set())
-    roots = {name.partition(".")[0] for name in named} | {name for name in known if name in sys.modules}
+    roots = {name.partition(".")[0] for name in named}
+    says = getattr(function, "__tenfold_modules__", None)
+    if says is not None:
+        return list(says(roots))
+    roots |= {name for name in known if name in sys.modules}
     wanted = [module for root, member in known.items() if root in roots for module in member.modules]
     wanted += sorted(name for name in named if name.partition(".")[0] in (*known, *_COMPANIONS))
     return list(dict.fromkeys(wanted))
@@ -58,6 +63,9 @@ def _named(thing: Any, seen: set[int]) -> set[str]:
 
 def _reached(thing: Any, named: set[str]) -> list[Any]:
     """What `thing` may call; the libraries that its code imports are added to `named`."""
+    parts = getattr(thing, "__tenfold_parts__", None)
+    if parts is not None and not isinstance(thing, type):
+        return list(parts().values())
     if isinstance(thing, types.MethodType):
         return [thing.__func__]
     if isinstance(thing, functools.partial):

@@ -58,9 +58,9 @@ def key(environment: Mapping[str, str] | None = None) -> str:
     return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
-def connect() -> socket.socket | None:
-    """A connection to a waiting nursery that fits this process, or None."""
-    return _connect(folder() / f"{key()}.socket")
+def connect(environment: Mapping[str, str] | None = None) -> socket.socket | None:
+    """A connection to a waiting nursery that fits this process, or another environment than its own; or None."""
+    return _connect(folder() / f"{key(environment)}.socket")
 
 
 def join(environment: Mapping[str, str]) -> socket.socket:

@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sized
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
@@ -28,6 +29,7 @@ from tenfold.journal.store import Journal
 from tenfold.nursery import used
 from tenfold.plan.choose import Plan, choose
 from tenfold.plan.needs import needs
+from tenfold.verbs import grouped
 from tenfold.work.run import Job
 
 
@@ -86,40 +88,62 @@ def map(  # noqa: A001
         alone = abilities.processes or not abilities.parallel
         job = Job(seed, str(tasks), journal.folder is None, used.members(task), alone, limit)
         watch = progresses.watch(progress, total, already=journal.counts()[0])
-        feed = Feed(items, journal, resumable=run is not None)
-        _run(chosen.engine, task, job, plan, (feed, journal, pace, policy, watch))
+        call = _Call(chosen.engine, plan, journal, pace, policy, watch)
+        with contextlib.closing(watch):
+            if grouped.is_grouped(task):
+                feed = grouped.run(task, list(items), plan, job, journal, call.run)
+            else:
+                feed = Feed(items, journal, resumable=run is not None)
+                call.run(task, job, feed)
         if feed.exhausted:
             journal.set_meta(count=str(feed.drawn))
         journal.end_session()
         results = Results(
-            journal, feed.drawn if total is None else total, seconds=watch.seconds, workers=len(plan.seats)
+            journal,
+            feed.drawn if total is None else total,
+            seconds=watch.seconds,
+            workers=len(plan.seats),
+            received=task.received if grouped.is_grouped(task) else None,
         )
     _raise(results, on_error)
     return results
 
 
-def _run(
-    engine: Engine,
-    task: Callable[[Any], Any],
-    job: Job,
-    plan: Plan,
-    parts: tuple[Feed, Journal, Pace, Policy, progresses.Watch],
-) -> None:
-    feed, journal, pace, policy, watch = parts
-    if feed.is_empty():
-        return
-    crew = engine.open(task, job, plan)
-    try:
-        Dispatch(crew, feed, journal, pace, policy, watch).run()
-    except KeyboardInterrupt as interrupt:
-        if journal.folder is not None:
-            interrupt.add_note(f"{watch.line()}; the same call continues the run in {str(journal.folder.path)!r}")
-        raise
-    finally:
-        crew.close()
-        watch.close()
-        with contextlib.suppress(Exception):  # the first error is the one to tell
-            journal.commit()
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What the passes of one call share; most calls have one."""
+
+    engine: Engine
+    """Where tasks run."""
+    plan: Plan
+    """Who gets which seat."""
+    journal: Journal
+    """What is kept."""
+    pace: Pace
+    """How many tasks go together."""
+    policy: Policy
+    """What is done about failures."""
+    watch: progresses.Watch
+    """The progress."""
+
+    def run(self, task: Callable[[Any], Any], job: Job, feed: Feed) -> dict[int, str]:
+        """Every task of the feed; returns those that were declined, with the reason."""
+        if feed.is_empty():
+            return {}
+        crew = self.engine.open(task, job, self.plan)
+        try:
+            dispatch = Dispatch(crew, feed, self.journal, self.pace, self.policy, self.watch)
+            dispatch.run()
+        except KeyboardInterrupt as interrupt:
+            if self.journal.folder is not None:
+                where = str(self.journal.folder.path)
+                interrupt.add_note(f"{self.watch.line()}; the same call continues the run in {where!r}")
+            raise
+        finally:
+            crew.close()
+            with contextlib.suppress(Exception):  # the first error is the one to tell
+                self.journal.commit()
+        return dispatch.declined
 
 
 def _check(task: object, items: object, retries: object, on_error: object, seed: object, run: object) -> None:

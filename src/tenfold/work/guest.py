@@ -143,6 +143,7 @@ def _run(
             failure = unsendable("one of its batch's items", error)
             entries = [(0.0, None, None, failure) for _ in indices]
             items = []
+        runner.gather(indices, attempt, items)
         for index, item in zip(indices, items, strict=False):
             entries.append(_entry(*runner.run(index, attempt, item)))
     scale = 1 if sys.platform == "darwin" else 1024

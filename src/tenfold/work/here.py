@@ -29,6 +29,9 @@ Post = Callable[[int, int, int, dict[str, float], float], None]
 """Takes a report: index, attempt, step, values, time."""
 
 
+SHARED = "shared"  # the folder, among those of the tasks, that all of them use
+
+
 def folder_of(folder: str, index: int) -> Path:
     """Where a task keeps its files, in the folder of its call."""
     return Path(folder) / f"{index:06d}"
@@ -100,6 +103,13 @@ class Here:
         Path(self._folder).mkdir(mode=0o700, parents=True, exist_ok=True)
         path = folder_of(self._folder, self.index)
         path.mkdir(mode=0o700, exist_ok=True)
+        return path
+
+    @property
+    def shared(self) -> Path:
+        """A folder that the tasks of this call on this machine share, made on first use and kept with the run."""
+        path = Path(self._folder) / SHARED
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
         return path
 
     def report(self, step: int, **values: float) -> None:

@@ -23,7 +23,7 @@ class Failure:
     """Why an attempt at a task failed."""
 
     kind: str
-    """raised, timeout, memory, died or unsendable."""
+    """raised, timeout, memory, died, unsendable or declined."""
     summary: str
     """One line: the exception's type and message, or what happened to the process."""
     traceback: str = ""

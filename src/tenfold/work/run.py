@@ -7,11 +7,11 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, cast
 
 from tenfold import frameworks
 from tenfold.plan.seats import Seat
@@ -38,6 +38,12 @@ class Job:
     """Whether each task has the process's random numbers to itself; otherwise only here().rng is its own."""
     timeout: float | None = None
     """Seconds after which a task stops itself by an alarm; None where somebody else stops it, or nobody."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """What the environment has to say before anything is imported, whatever the caller's says."""
+
+
+class Declined(Exception):
+    """Raised by a function that takes several tasks at once: this one is to be run by itself, for the reason given."""
 
 
 class Runner:
@@ -55,6 +61,9 @@ class Runner:
         self._seeds = job.seeds_globals
         self._is_arithmetic = seeds.draws_none(function)
         self._current = 0
+        self._together: Callable[[Any], list[Any]] | None = getattr(function, "together", None)
+        self._gathered: list[tuple[here.Here, Any]] = []
+        self._prepared: dict[int, tuple[bool, Any, float]] = {}
         self._arrivals = Arrivals(
             [member.modules[0] for member in frameworks.every().values()], after=self._framework_arrived
         )
@@ -69,8 +78,37 @@ class Runner:
     def __exit__(self, *_: object) -> None:
         self._arrivals.stop()
 
+    def gather(self, indices: Sequence[int], attempt: int, items: Sequence[Any]) -> bool:
+        """Tell which tasks come next. True for a function that takes them all at once, when the first one is run."""
+        if self._together is None:
+            return False
+        job = self._job
+        heres = [here.Here(index, attempt, job.seed, self._seat, job.folder, self._post) for index in indices]
+        self._gathered = list(zip(heres, items, strict=True))
+        self._prepared.clear()
+        return True
+
     def run(self, index: int, attempt: int, item: Any) -> tuple[bool, Any, float]:
         """(True, value, seconds), or (False, Failure, seconds). Never raises."""
+        if self._together is None:
+            return self._run(index, attempt, item, self._function)
+        if index not in self._prepared:
+            self._run_together(index, attempt)
+        return self._prepared.pop(index)
+
+    def _run_together(self, index: int, attempt: int) -> None:
+        """All that were gathered; each has its share of the time."""
+        gathered, self._gathered = self._gathered, []
+        ok, values, seconds = self._run(index, attempt, gathered, cast("Callable[[Any], Any]", self._together))
+        for place, (task, _) in enumerate(gathered):
+            value = values[place] if ok else values
+            if isinstance(value, BaseException):
+                value = raised(value)
+            self._prepared[task.index] = (not isinstance(value, Failure), value, seconds / len(gathered))
+
+    def _run(
+        self, index: int, attempt: int, item: Any, function: Callable[[Any], Any]
+    ) -> tuple[bool, Any, float]:
         if self._is_arithmetic and self._job.timeout is None and type(item) in seeds.PLAIN:
             return self._calculate(item)
         task = here.Here(index, attempt, self._job.seed, self._seat, self._job.folder, self._post)
@@ -82,9 +120,9 @@ class Runner:
                 seeds.plant(task.seed)
                 began = time.perf_counter()
             if self._job.timeout is None:
-                return True, self._function(item), time.perf_counter() - began
+                return True, function(item), time.perf_counter() - began
             with _alarm(self._job.timeout, task):
-                value = self._function(item)
+                value = function(item)
             return True, value, time.perf_counter() - began
         except _TimeIsUp as up:
             if up.whose is not task:
@@ -124,6 +162,8 @@ def raised(error: BaseException) -> Failure:
         summary = "".join(traceback.format_exception_only(error)).strip()
     except Exception:  # a __str__ that raises
         summary = type(error).__name__
+    if isinstance(error, Declined):
+        return Failure("declined", str(error))
     return Failure("raised", summary, text, _pickled(error))
 
 

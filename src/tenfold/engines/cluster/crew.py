@@ -237,6 +237,7 @@ class ClusterCrew:
 
     def _contract(self, place: Place) -> Contract:
         is_here = place.node.facts.host == self._here.host
+        environment = {**os.environ, **dict(self._job.variables)}
         return Contract(
             function=self._load.content if self._load.handle is None else self._supply(place.node, self._load.handle),
             modules=self._load.modules,
@@ -244,7 +245,7 @@ class ClusterCrew:
             job=self._job,
             seats=place.seats,
             isolate=self._plan.isolate,
-            environment=dict(os.environ) if is_here else warming.import_variables(os.environ),
+            environment=environment if is_here else warming.import_variables(environment),
             folder=machine.current_folder(),
             arguments=list(sys.argv),
             host=self._here.host,
@@ -255,7 +256,7 @@ class ClusterCrew:
         """The nursery of this process, which may have imported everything by now, for nodes on this machine."""
         if os.environ.get("TENFOLD_START") == "spawn" or sys.platform != "linux":
             return None
-        nursery = client.get()
+        nursery = client.get(self._job.variables)
         nursery.preload(self._load.modules)
         return nursery.listen()
 

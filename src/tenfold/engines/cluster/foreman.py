@@ -159,7 +159,7 @@ class Foreman:
         path = [str(own), *here.path]
         arguments, scratch = self._contract.arguments, (str(own),)
         nursery = self._contract.nursery or SHARED
-        return Surroundings(_environment(self._contract), folder, path, arguments, scratch, nursery)
+        return Surroundings(_environment(self._contract), folder, path, arguments, scratch, nursery=nursery)
 
     def _work(self, crew: LocalCrew, errands: Errands) -> None:
         while not self._closing and time.monotonic() - self._asked < CALLER_GONE:

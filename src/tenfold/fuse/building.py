@@ -1,0 +1,104 @@
+"""Calls the user's `build`: seeded, with what it takes of the parameters, and looked at before it is used."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from tenfold.errors import BadCall
+from tenfold.fuse.blueprint import quick_compilations
+from tenfold.fuse.columns import check_rows
+from tenfold.work import seeds
+
+RESERVED = ("seed", "rows", "validation_rows")
+"""Parameters that tenfold understands itself. `build` gets the seed where it has a parameter for it, the others never."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One model of a group: what distinguishes it from its neighbours."""
+
+    params: dict[str, Any]
+    """As the caller gave them, with the seed."""
+    rows: numpy.ndarray | None
+    """The rows that it is trained on; None for all."""
+    validation_rows: numpy.ndarray | None
+    """The rows that it is validated on; None for the same as everybody."""
+    report: Callable[[int, dict[str, float]], None]
+    """Told after each epoch: its number and logs."""
+    index: int
+    """Its place among the items."""
+
+    @property
+    def seed(self) -> int:
+        return int(self.params["seed"])
+
+
+def member(
+    params: Any, index: int, seed: int, count: int, report: Callable[[int, dict[str, float]], None]
+) -> Member:
+    """Check one parameter set; `seed` is for one that has none."""
+    if not isinstance(params, Mapping) or not all(isinstance(name, str) for name in params):
+        raise BadCall(f"a Fit is mapped over dicts of parameters, such as dict(lr=1e-3, seed=0); found {params!r}")
+    given = {"seed": seed, **params}
+    if isinstance(given["seed"], bool) or not isinstance(given["seed"], int | numpy.integer) or not 0 <= given["seed"] < 2**32:
+        raise BadCall(f"seed={given['seed']!r}: expected a whole number from 0 to 2**32 - 1")
+    rows, validation_rows = (
+        None if given.get(name) is None else check_rows(given[name], name, count) for name in RESERVED[1:]
+    )
+    return Member(given, rows, validation_rows, report, index)
+
+
+def construct(build: Callable[..., Any], params: Mapping[str, Any]) -> Any:
+    """Call `build` as on a fresh process that was seeded with the parameters' seed."""
+    seeds.plant(int(params["seed"]))
+    if "keras" in sys.modules:
+        from keras.src.utils.naming import reset_uids
+
+        reset_uids()  # names as in a fresh process, so that equal models have equal names
+    with quick_compilations():
+        return build(**{name: value for name, value in params.items() if name not in RESERVED or name in _takes(build)})
+
+
+@functools.lru_cache(maxsize=8)
+def _takes(build: Callable[..., Any]) -> tuple[str, ...]:
+    try:
+        parameters = inspect.signature(build).parameters
+    except (TypeError, ValueError):
+        return ()
+    return tuple(name for name in parameters if name == "seed")
+
+
+def check_takes(build: Callable[..., Any], params: Mapping[str, Any]) -> str | None:
+    """What is wrong with these parameters for this function, in words; None where nothing is."""
+    try:
+        signature = inspect.signature(build)
+    except (TypeError, ValueError):
+        return None
+    given = {name: value for name, value in params.items() if name not in RESERVED or name in _takes(build)}
+    try:
+        signature.bind(**given)
+    except TypeError as error:
+        return f"{getattr(build, '__qualname__', build)}{signature}: {error}"
+    return None
+
+
+def kind_of(built: Any) -> str:
+    """ "keras" or "torch", by what `build` has returned."""
+    roots = {base.__module__.partition(".")[0] for base in type(built).__mro__}
+    if "keras" in roots and hasattr(built, "compiled"):
+        if not built.compiled:
+            raise BadCall("build returned a Keras model that is not compiled; end it with model.compile(optimizer, loss)")
+        return "keras"
+    if isinstance(built, tuple) and len(built) == 3 and hasattr(built[0], "state_dict") and callable(built[1]):
+        return "torch"
+    raise BadCall(
+        f"build returned {type(built).__name__}: expected a compiled Keras 3 model, "
+        "or (module, loss, optimizer) for PyTorch"
+    )

@@ -1,0 +1,87 @@
+"""Which rows a group of models sees, epoch by epoch: read once, for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import numpy
+
+from tenfold.fuse import order
+from tenfold.fuse.building import Member
+from tenfold.fuse.columns import Columns, mapped
+from tenfold.work.run import Declined
+
+if TYPE_CHECKING:
+    from tenfold.fuse.fit import Fit
+
+
+class Feed:
+    """The data of a `Fit` for models that have rows of their own, or not."""
+
+    def __init__(self, fit: Fit, members: Sequence[Member]) -> None:
+        self._fit = fit
+        whole = fit.data
+        own = members[0].rows is not None
+        self._training = whole if own else whole.take(slice(0, fit.rows_of(None)[0]))
+        if own and whole.streams:
+            raise Declined("models with rows of their own need data that fits in memory, and this is streamed")
+        self._validation = fit.validation_columns
+        if self._validation is None and fit.rows_of(members[0])[1]:
+            self._validation = whole if fit.own_validation(members[0]) else whole.take(slice(fit.rows_of(None)[0], None))
+        self._blocks = [self._training.take(cut) for cut in self._training.blocks(fit.batch_size)]
+        self._scored = [] if self._validation is None else self._cut(self._validation)
+
+    def _cut(self, columns: Columns) -> list[Columns]:
+        return [columns.take(cut) for cut in columns.blocks(self._fit.batch_size)]
+
+    def training(self, members: Sequence[Member], epoch: int) -> Iterator[tuple[Columns, numpy.ndarray]]:
+        """Blocks, read ahead, each with every model's order of its rows."""
+        found = self.orders(members, epoch)
+        return zip(_ahead([block for block, _ in found]), [rows for _, rows in found], strict=True)
+
+    def orders(self, members: Sequence[Member], epoch: int) -> list[tuple[Columns, numpy.ndarray]]:
+        """The same, with nothing read yet."""
+        places = order.blocks(len(self._blocks), epoch, shuffle=self._fit.shuffle)
+        return [(block := self._blocks[place], self._order(members, epoch, place, len(block))) for place in places]
+
+    def _order(self, members: Sequence[Member], epoch: int, place: int, count: int) -> numpy.ndarray:
+        rows = []
+        for member in members:
+            own = self._fit.training_rows(member)
+            shuffled = order.rows(
+                count if own is None else len(own), member.seed, epoch, place, shuffle=self._fit.shuffle
+            )
+            rows.append(shuffled if own is None else own[shuffled])
+        return numpy.stack(rows)
+
+    def validation(self, members: Sequence[Member]) -> Iterator[tuple[Columns, numpy.ndarray | None]]:
+        """Blocks to score, with every model's own rows where they have some."""
+        own = self._fit.own_validation(members[0])
+        for block in _ahead(self._scored):
+            yield block, numpy.stack([self._fit.validation_rows(member) for member in members]) if own else None
+
+    @property
+    def sample(self) -> Columns:
+        """A few rows, for shapes."""
+        return self._blocks[0]
+
+
+def _ahead(blocks: list[Columns]) -> Iterator[Columns]:
+    """Read the next block while the last one is used. One block is used as it is, where it lies."""
+    if len(blocks) <= 1:
+        yield from blocks
+        return
+    with ThreadPoolExecutor(1, thread_name_prefix="tenfold-read") as reader:
+        coming = reader.submit(_read, blocks[0])
+        for following in [*blocks[1:], None]:
+            block = coming.result()
+            if following is not None:
+                coming = reader.submit(_read, following)
+            yield block
+
+
+def _read(block: Columns) -> Columns:
+    x, y, weight = mapped(lambda array: None if array is None else numpy.array(array), (block.x, block.y, block.weight))
+    return Columns(x, y, weight)

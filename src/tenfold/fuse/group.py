@@ -1,0 +1,112 @@
+"""In a worker: the epochs of one group of models. Histories, early stopping, checkpoints; no framework is named here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy
+
+from tenfold.fuse import Stack
+from tenfold.fuse.building import Member
+from tenfold.fuse.checkpoint import Checkpoints, Saved
+from tenfold.fuse.feed import Feed
+from tenfold.fuse.result import FitResult
+from tenfold.fuse.stopping import Watch
+
+if TYPE_CHECKING:
+    from tenfold.fuse.fit import Fit
+
+
+class Group:
+    """Models that are trained together, from the first epoch or from a checkpoint to the last."""
+
+    def __init__(self, fit: Fit, stack: Stack, members: Sequence[Member], feed: Feed, how: str) -> None:
+        self._fit = fit
+        self._stack = stack
+        self._active = list(members)
+        self._feed = feed
+        self._how = how
+        self._histories: dict[int, dict[str, list[float]]] = {member.index: {} for member in members}
+        self._watches = {m.index: Watch(fit.stopping) for m in members} if fit.stopping is not None else {}
+        self._results: dict[int, FitResult] = {}
+        self._epoch = 0
+
+    def go_on(self, saved: Sequence[Saved]) -> None:
+        """Start from what was saved of each model."""
+        self._stack.restore([numpy.stack(arrays) for arrays in zip(*(one.arrays for one in saved), strict=True)])
+        self._epoch = saved[0].epoch
+        for member, one in zip(self._active, saved, strict=True):
+            self._histories[member.index] = one.history
+            if one.watch is not None:
+                self._watches[member.index] = one.watch
+
+    def train(self, checkpoints: Checkpoints, chunk: int) -> dict[int, FitResult]:
+        """To the end; returns results by the members' places."""
+        for epoch in range(self._epoch, self._fit.epochs):
+            self._note(epoch, self._one_epoch(epoch))
+            self._finish(last=epoch == self._fit.epochs - 1)
+            if not self._active:
+                break
+            if checkpoints.due():
+                checkpoints.write(self._saved(epoch + 1, chunk), self._results)
+        return self._results
+
+    def _one_epoch(self, epoch: int) -> dict[str, numpy.ndarray]:
+        self._stack.begin()
+        for block, order in self._feed.training(self._active, epoch):
+            self._stack.train(block, order)
+        logs = dict(self._stack.logs())
+        scored = False
+        for block, rows in self._feed.validation(self._active):
+            if not scored:
+                self._stack.begin()
+                scored = True
+            self._stack.test(block, rows)
+        return logs | ({f"val_{name}": values for name, values in self._stack.logs().items()} if scored else {})
+
+    def _note(self, epoch: int, logs: dict[str, numpy.ndarray]) -> None:
+        better = []
+        for row, member in enumerate(self._active):
+            mine = {name: float(values[row]) for name, values in logs.items()}
+            for name, value in mine.items():
+                self._histories[member.index].setdefault(name, []).append(value)
+            member.report(epoch, mine)
+            if self._watches and self._watches[member.index].look(epoch, mine):
+                better.append(row)
+        if better and self._fit.stopping is not None and self._fit.stopping.restore_best:
+            self._stack.remember(better)
+
+    def _finish(self, *, last: bool) -> None:
+        """Take the weights of models that are done, and go on without them."""
+        done = [row for row, m in enumerate(self._active) if last or (self._watches and self._watches[m.index].stopped)]
+        for row in done:
+            member = self._active[row]
+            watch = self._watches.get(member.index)
+            best = watch is not None and watch.rule.restore_best and watch.best_epoch >= 0
+            self._results[member.index] = FitResult(
+                member.params,
+                self._histories[member.index],
+                self._stack.weights(row, best=best),
+                self._how,
+                watch.best_epoch if watch is not None and best else None,
+            )
+        left = [row for row in range(len(self._active)) if row not in done]
+        if done and left:
+            self._stack.keep(left)
+        self._active = [self._active[row] for row in left]
+
+    def _saved(self, epoch: int, chunk: int) -> dict[int, Saved]:
+        arrays = self._stack.snapshot()
+        return {
+            member.index: Saved(
+                epoch,
+                [array[row] for array in arrays],
+                self._histories[member.index],
+                self._watches.get(member.index),
+                chunk,
+                member.params,
+            )
+            for row, member in enumerate(self._active)
+        }
+

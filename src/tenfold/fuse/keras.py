@@ -1,0 +1,149 @@
+"""In a worker: groups of Keras models. How many are trained at a time is measured on the models themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from tenfold import machine
+from tenfold.fuse import blueprint as blueprints
+from tenfold.fuse.blueprint import Blueprint, Built, Drawings
+from tenfold.fuse.columns import Columns, leaves
+from tenfold.fuse.xla import Code, Stack
+
+if TYPE_CHECKING:
+    from tenfold.fuse.fit import Fit
+
+AT_A_TIME = 8  # models on a CPU: enough to share each operation's cost, few enough to stay in its caches (measured)
+TRIAL_STEPS = 8
+WORTH_TRYING = 5  # times what a compilation takes that training must take before another way is tried
+MEMORY_SHARE = 0.25  # of the seat's memory that the models in training may take at once
+
+_codes: dict[Any, Code] = {}  # of this process: the next batch of the same program finds it compiled
+
+
+class KerasWorkshop:
+    """A `Workshop` for Keras on JAX."""
+
+    def __init__(self, fit: Fit, sample: Columns, cache: Path) -> None:
+        blueprints.check_backend()
+        _use_cache(cache)
+        self._fit = fit
+        self._block = sample
+        self._drawings = Drawings(blueprints.standard(sample.take(slice(0, 1))))
+
+    def take(self, built: Any) -> Built:
+        if self._fit.metrics:
+            blueprints.add_metrics(built, self._fit.metrics)
+        return self._drawings.copy(built)
+
+    def same(self, models: Sequence[Built]) -> list[list[int]]:
+        groups: dict[Any, list[int]] = {}
+        for place, built in enumerate(models):
+            groups.setdefault(self._keys(built.blueprint), []).append(place)
+        return list(groups.values())
+
+    def difference(self, one: Built, other: Built) -> str:
+        return blueprints.difference(one.blueprint, other.blueprint)
+
+    def stack(self, models: Sequence[Built], rows: int, chunk: int | None) -> tuple[Stack, int, str]:
+        code = self._code(models)
+        if chunk is not None:
+            return Stack(code, models, chunk), chunk, f"{len(models)} models, {chunk} at a time, as before"
+        best: tuple[float, int, Stack] | None = None
+        tried = []
+        for size in self._sizes(code, models):
+            stack = Stack(code, models, size)
+            before = code.compiling
+            seconds = self._seconds_a_step(stack, rows)
+            if seconds is None:  # less than a batch: nothing to measure, and nothing to gain
+                best = (0.0, size, stack)
+                break
+            tried.append(f"{1e3 * seconds:.3g} ms a step {_words(size)}")
+            if best is None or seconds < best[0]:
+                best = (seconds, size, stack)
+            steps = self._fit.epochs * (rows // self._fit.batch_size)
+            if seconds * steps < WORTH_TRYING * (code.compiling - before):
+                break
+        assert best is not None
+        _, size, stack = best
+        return stack, size, f"{len(models)} models {_words(size)}" + (f" ({', '.join(tried)})" if tried else "")
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _keys(self, blueprint: Blueprint) -> tuple[bytes, bytes]:
+        size = self._fit.batch_size
+        return blueprint.traced("train", size).key, blueprint.traced("test", size).key
+
+    def _code(self, models: Sequence[Built]) -> Code:
+        """The compiled program of these models; with their numbers as inputs where those differ."""
+        size = self._fit.batch_size
+        unique = list({id(built.blueprint): built.blueprint for built in models}.values())
+        numbers = {tuple(_bytes(b.traced(name, size).numbers) for name in ("train", "test")) for b in unique}
+        lifted = len(numbers) > 1
+        key = (self._keys(unique[0]), size, lifted or numbers.pop())
+        if key not in _codes:
+            while len(_codes) >= 8:
+                _codes.pop(next(iter(_codes)))
+            _codes[key] = Code(unique[0], size, lifted=lifted)
+        return _codes[key]
+
+    def _sizes(self, code: Code, models: Sequence[Built]) -> list[int]:
+        """How many at a time, the likely best first."""
+        import jax
+
+        count = len(models)
+        if self._fit.how == "looped":
+            return [1]
+        most = max(1, min(count, int(self._room() / self._bytes_a_model(models[0]))))
+        if jax.default_backend() != "cpu":
+            return [_even(count, most)]
+        few = _even(count, min(most, AT_A_TIME))
+        if self._fit.how == "fused":
+            return [few]
+        convolves = "conv_general_dilated" in code.blueprint.traced("train", self._fit.batch_size).operations
+        return list(dict.fromkeys([1, few] if convolves else [few, 1]))
+
+    def _seconds_a_step(self, stack: Stack, rows: int) -> float | None:
+        count = min(rows, len(self._block))
+        if count < self._fit.batch_size:
+            return None
+        order = numpy.broadcast_to(numpy.arange(count, dtype=numpy.int32), (len(stack), count))
+        return stack.seconds_a_step(self._block, order, TRIAL_STEPS)
+
+    def _bytes_a_model(self, built: Built) -> int:
+        """What a model needs while it is trained: its variables twice, and what a step keeps for the way back."""
+        state = sum(array.nbytes for array in leaves(built.state))
+        return 2 * state + built.blueprint.traced("train", self._fit.batch_size).nbytes
+
+    def _room(self) -> float:
+        found = machine.look()
+        return MEMORY_SHARE * found.memory / max(1.0, found.cpus)
+
+
+def _even(count: int, most: int) -> int:
+    """The size of chunks of at most `most` that fills the last one best."""
+    return -(-count // -(-count // most))
+
+
+def _words(size: int) -> str:
+    return "one at a time" if size == 1 else f"{size} at a time"
+
+
+def _bytes(numbers: Sequence[Any]) -> bytes:
+    return b"".join(numpy.asarray(number).tobytes() for number in numbers)
+
+
+def _use_cache(folder: Path) -> None:
+    """Keep what is compiled, for the next worker and the next call with this run. Safe to delete."""
+    import jax
+    from jax.experimental.compilation_cache import compilation_cache
+
+    if jax.config.jax_compilation_cache_dir != str(folder):
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+        compilation_cache.reset_cache()
+

@@ -1,0 +1,103 @@
+"""What became of one model: its history, its weights, and the model itself, rebuilt where it is asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+from tenfold.errors import BadCall
+
+Weights = list[numpy.ndarray] | dict[str, numpy.ndarray]
+"""Of Keras what `model.get_weights()` gives; of PyTorch what `module.state_dict()` does, as arrays."""
+
+
+@dataclass(slots=True)
+class FitResult:
+    """One trained model."""
+
+    params: dict[str, Any]
+    """What it was built with, its seed included."""
+    history: dict[str, list[float]]
+    """Name -> one number an epoch: loss, metrics, and the same with val_ before it."""
+    weights: Weights
+    """The weights at the end, or of the best epoch where early stopping restores them."""
+    how: str
+    """How it was trained, and why not otherwise."""
+    best_epoch: int | None = None
+    """The epoch whose weights these are, from 0, where early stopping watched."""
+    build: Callable[..., Any] | None = field(default=None, repr=False)
+    """The function that built it; it does not travel with the result."""
+
+    @property
+    def epochs(self) -> int:
+        """How many it was trained for."""
+        return len(self.history["loss"])
+
+    @property
+    def final(self) -> dict[str, float]:
+        """The last of each number in the history; of the best epoch where its weights were kept."""
+        at = -1 if self.best_epoch is None else self.best_epoch
+        return {name: values[at] for name, values in self.history.items()}
+
+    def __tenfold_row__(self) -> dict[str, Any]:
+        """What `Results.frame` shows of it."""
+        return {**self.final, "epochs": self.epochs, "how": self.how.partition(":")[0]}
+
+    def model(self, build: Callable[..., Any] | None = None) -> Any:
+        """Build it again in this process, with the trained weights: a Keras model in this process's backend, or a module.
+
+        `build` is needed only for a result that was read without its `Fit`.
+        """
+        build = build or self.build
+        if build is None:
+            raise BadCall("model(): the result was read without its Fit; give the function that builds the model")
+        from tenfold.fuse.building import construct
+
+        built = construct(build, self.params)
+        if isinstance(self.weights, dict):
+            import torch
+
+            module = built[0]
+            module.load_state_dict({name: torch.from_numpy(numpy.array(a)) for name, a in self.weights.items()})
+            return module
+        if not built.built:  # its input shapes are known only from data: the first weights tell
+            raise BadCall("model(): build makes a model without an Input, whose weights are not there before its data is")
+        built.set_weights(self.weights)
+        return built
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write it: `.keras` (all of the model), `.weights.h5`, `.pt` (a state_dict) or `.npz` (weights alone)."""
+        target = Path(path)
+        name = target.name
+        is_torch = isinstance(self.weights, dict)
+        if name.endswith(".npz"):
+            named = self.weights if isinstance(self.weights, dict) else {f"{n:03d}": a for n, a in enumerate(self.weights)}
+            numpy.savez(target, allow_pickle=False, **named)
+        elif name.endswith(".keras") and not is_torch:
+            self.model().save(target)
+        elif name.endswith(".weights.h5") and not is_torch:
+            self.model().save_weights(target)
+        elif name.endswith((".pt", ".pth")) and is_torch:
+            import torch
+
+            torch.save(self.model().state_dict(), target)
+        else:
+            accepted = ".pt or .npz" if is_torch else ".keras, .weights.h5 or .npz"
+            raise BadCall(f"save({str(path)!r}): expected a name that ends with {accepted}")
+        return target
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.params, self.history, self.weights, self.how, self.best_epoch
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.params, self.history, self.weights, self.how, self.best_epoch = state
+        self.build = None
+
+    def __repr__(self) -> str:
+        numbers = ", ".join(f"{name}={value:.4g}" for name, value in self.final.items())
+        return f"<FitResult {self.params}: {self.epochs} epochs, {numbers}>"

@@ -1,0 +1,145 @@
+"""In a worker: a batch of parameter sets, trained in as few programs as they are."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tenfold.errors import BadCall
+from tenfold.fuse import Workshop, checkpoint
+from tenfold.fuse.building import Member, construct, kind_of
+from tenfold.fuse.feed import Feed
+from tenfold.fuse.group import Group
+from tenfold.fuse.result import FitResult
+from tenfold.work.here import Here
+from tenfold.work.run import Declined
+
+if TYPE_CHECKING:
+    from tenfold.fuse.fit import Fit
+
+
+def train(fit: Fit, tasks: Sequence[tuple[Here, Any]]) -> list[Any]:
+    """A `FitResult` for each task, or the exception that stopped it; `Declined` where it is to be trained alone."""
+    folder = tasks[0][0].shared / checkpoint.FOLDER
+    found: dict[int, Any] = {}
+    members: list[Member] = []
+    for task, params in tasks:
+        try:
+            members.append(fit.member(params, task))
+        except BadCall as error:
+            found[task.index] = error
+    under_way, finished = checkpoint.read(folder)
+    found |= {m.index: finished[m.index] for m in members if _is(finished.get(m.index), m)}
+    members = [member for member in members if member.index not in found]
+    saved = {m.index: under_way[m.index] for m in members if _is(under_way.get(m.index), m)}
+    if members:
+        found |= _train(fit, members, saved, folder)
+    return [found[task.index] for task, _ in tasks]
+
+
+def _is(kept: Any, member: Member) -> bool:
+    """Whether what was kept is this model's."""
+    if kept is None or kept.params.keys() != member.params.keys():
+        return False
+    return all(_equal(kept.params[name], member.params[name]) for name in kept.params)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    with contextlib.suppress(Exception):
+        return bool(one is other or one == other)
+    return repr(one) == repr(other)
+
+
+def _train(
+    fit: Fit, members: Sequence[Member], saved: dict[int, checkpoint.Saved], folder: Path
+) -> dict[int, FitResult | BaseException]:
+    found: dict[int, FitResult | BaseException] = {}
+    workshop, models = build_all(fit, members, found, folder.parent)
+    if workshop is None:
+        return found
+    for places in groups(fit, workshop, members, models, saved):
+        own = [members[place] for place in places]
+        try:
+            found |= _train_group(fit, workshop, own, [models[place] for place in places], saved, folder)
+        except (Declined, BadCall) as error:
+            found |= dict.fromkeys([member.index for member in own], error)
+    return found
+
+
+def _train_group(
+    fit: Fit,
+    workshop: Workshop,
+    members: list[Member],
+    models: list[Any],
+    saved: dict[int, checkpoint.Saved],
+    folder: Path,
+) -> dict[int, FitResult]:
+    before = [saved[member.index] for member in members if member.index in saved]
+    feed = Feed(fit, members)
+    stack, chunk, why = workshop.stack(models, fit.rows_of(members[0])[0], before[0].chunk if before else None)
+    how = "fused" if chunk > 1 else "looped"
+    group = Group(fit, stack, members, feed, f"{how}: {why}")
+    if before:
+        group.go_on(before)
+    name = hashlib.blake2b(repr([member.index for member in members]).encode(), digest_size=8).hexdigest()
+    return group.train(checkpoint.Checkpoints(folder, name), chunk)
+
+
+def build_all(
+    fit: Fit, members: Sequence[Member], found: dict[int, Any], shared: Path
+) -> tuple[Workshop | None, dict[int, Any]]:
+    """Build every model, and keep what is needed of it by its place; what fails goes to `found`."""
+    workshop: Workshop | None = None
+    models: dict[int, Any] = {}
+    for place, member in enumerate(members):
+        try:
+            built = construct(fit.build, member.params)
+            if workshop is None:
+                workshop = _workshop(kind_of(built), fit, members, shared)
+            models[place] = workshop.take(built)
+        except (Declined, BadCall) as error:
+            found[member.index] = error
+        except Exception as error:
+            # It may be the backend that is to blame; trained alone, it has the caller's, and says so itself.
+            found[member.index] = Declined(f"it cannot be built here: {type(error).__name__}: {_line(error)}")
+    return workshop, models
+
+
+def _workshop(kind: str, fit: Fit, members: Sequence[Member], shared: Path) -> Workshop:
+    if fit.callbacks:
+        raise Declined(f"the callback {type(fit.callbacks[0]).__name__} wants to see the model while it is trained")
+    if kind == "keras":
+        from tenfold.fuse.keras import KerasWorkshop
+
+        return KerasWorkshop(fit, Feed(fit, members).sample, shared / "compiled")
+    from tenfold.fuse.torch import TorchWorkshop
+
+    return TorchWorkshop(fit, Feed(fit, members).sample)
+
+
+def groups(
+    fit: Fit,
+    workshop: Workshop,
+    members: Sequence[Member],
+    models: dict[int, Any],
+    saved: dict[int, checkpoint.Saved],
+) -> list[list[int]]:
+    """Places of the members that are one program on equally many rows, at the same epoch."""
+    found: list[list[int]] = []
+    places = list(models)
+    for same in workshop.same([models[place] for place in places]):
+        apart: dict[Any, list[int]] = {}
+        for place in (places[number] for number in same):
+            member = members[place]
+            before = saved.get(member.index)
+            rows = (fit.rows_of(member), member.rows is None, fit.own_validation(member))
+            apart.setdefault((rows, before and (before.epoch, before.chunk)), []).append(place)
+        found += apart.values()
+    return found
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300]

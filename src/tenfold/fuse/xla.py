@@ -1,0 +1,268 @@
+"""In a worker: a group of Keras models in training, so many at a time in one compiled program.
+
+    models ──> chunks of equal size ──> order ──> batches ──> train, train, ... in one call ──> state
+                                                              └ vmap over the models of a chunk
+
+The program is compiled once, for one chunk, and called for each. A model alone cannot keep a device busy where layers
+are small, so a few at a time are faster (fused); convolutions on a CPU have no fast form for several models, so there a
+chunk is one model (looped). The last chunk is filled up with copies whose results nobody reads, so that models that have
+stopped can be left out without compiling anything again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy
+
+from tenfold.fuse import program
+from tenfold.fuse.blueprint import Blueprint, Built, State, standard
+from tenfold.fuse.columns import Columns, mapped
+
+TEST_ROWS = 512  # in a batch of scoring, where the size of batches makes no difference to the scores
+RARELY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+"""For a step that is taken once an epoch: compiled in half the time."""
+
+
+class Code:
+    """The compiled functions of one program, for any number of models of it."""
+
+    def __init__(self, blueprint: Blueprint, batch_size: int, *, lifted: bool) -> None:
+        self.blueprint = blueprint
+        self.batch_size = batch_size
+        self._lifted = lifted
+        self._compiled: dict[Any, Any] = {}
+        self.compiling = 0.0
+        """Seconds spent on compilation."""
+
+    def numbers(self, built: Built, name: str, rows: int) -> tuple[Any, ...]:
+        """What distinguishes the program of one model from its neighbours'."""
+        return built.blueprint.traced(name, rows).numbers if self._lifted else ()
+
+    def call(self, name: str, *arguments: Any, rarely: bool = False) -> Any:
+        """Run one of the functions below, on arguments that have a row for each model, but for the data."""
+        import jax
+
+        shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(arguments))
+        key = (name, jax.tree.structure(arguments), shapes)
+        if key not in self._compiled:
+            began = time.perf_counter()
+            function = {"advance": self._advance, "tail": self._tail, "score": self._score, "logs": self._logs}[name]
+            donated = (1,) if name in ("advance", "tail") else ()
+            lowered = jax.jit(function(), donate_argnums=donated).lower(*arguments)
+            options = RARELY if rarely and jax.default_backend() == "cpu" else None
+            self._compiled[key] = lowered.compile(compiler_options=options)
+            self.compiling += time.perf_counter() - began
+        return self._compiled[key](*arguments)
+
+    def _step(self, name: str, rows: int) -> Callable[[Any, State, Any], State]:
+        if self._lifted:
+            return program.replay(self.blueprint.traced(name, rows))
+        function = self.blueprint.train if name == "train" else self.blueprint.test
+        return lambda _numbers, state, batch: function(state, batch)
+
+    def _gathered(self, name: str, rows: int) -> Callable[..., State]:
+        import jax
+
+        step = self._step(name, rows)
+
+        def one(numbers: Any, state: State, places: Any, data: Any) -> State:
+            return step(numbers, state, mapped(lambda array: None if array is None else array[places], data))
+
+        return jax.vmap(one, in_axes=(0, 0, 0, None))
+
+    def _advance(self) -> Callable[..., State]:
+        import jax
+
+        many = self._gathered("train", self.batch_size)
+
+        def advance(numbers: Any, state: State, order: Any, steps: Any, data: Any) -> State:
+            return jax.lax.fori_loop(0, steps, lambda n, now: many(numbers, now, order[n], data), state)
+
+        return advance
+
+    def _tail(self) -> Callable[..., State]:
+        def tail(numbers: Any, state: State, rows: Any, data: Any) -> State:
+            return self._gathered("train", rows.shape[-1])(numbers, state, rows, data)
+
+        return tail
+
+    def _score(self) -> Callable[..., State]:
+        import jax
+
+        def score(numbers: Any, state: State, rows: Any, data: Any) -> State:
+            if rows is not None:
+                return self._gathered("test", rows.shape[-1])(numbers, state, rows, data)
+            step = self._step("test", jax.tree.leaves(data)[0].shape[0])
+            return jax.vmap(step, in_axes=(0, 0, None))(numbers, state, data)
+
+        return score
+
+    def _logs(self) -> Callable[..., dict[str, Any]]:
+        import jax
+
+        return jax.vmap(self.blueprint.logs)
+
+
+class Stack:
+    """Models of one program, in training. Arrays have a row for each model of a chunk."""
+
+    def __init__(self, code: Code, models: Sequence[Built], chunk: int) -> None:
+        self._code = code
+        self._models = list(models)
+        self._chunk = chunk
+        self._states = [_stacked(part) for part in self._cut([model.state for model in models])]
+        self._best = [state[:2] for state in self._states]
+        self._numbers: dict[tuple[str, int], list[Any]] = {}
+        self._blocks: list[tuple[Columns, Any]] = []
+
+    def __len__(self) -> int:
+        return len(self._models)
+
+    # -- an epoch -------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Metrics start anew."""
+        zero = [numpy.broadcast_to(value, (self._chunk, *value.shape)) for value in self._code.blueprint.metrics]
+        self._states = [(*state[:3], zero) for state in self._states]
+
+    def train(self, block: Columns, order: numpy.ndarray) -> None:
+        """One pass over the rows of a block: `order` has a row for each model."""
+        data, size = self._on_device(block), self._code.batch_size
+        steps = order.shape[1] // size
+        rest = order.shape[1] - steps * size
+        for place, rows in enumerate(self._cut(order)):
+            part = numpy.stack(rows)
+            if steps:
+                batches = part[:, : steps * size].reshape(self._chunk, steps, size).swapaxes(0, 1)
+                arguments = (numpy.ascontiguousarray(batches), numpy.int32(steps), data)
+                self._call("advance", place, "train", size, *arguments)
+            if rest:
+                self._call("tail", place, "train", rest, numpy.ascontiguousarray(part[:, -rest:]), data, rarely=True)
+
+    def test(self, block: Columns, rows: numpy.ndarray | None) -> None:
+        """Score the block, or each model's own rows of it."""
+        data = self._on_device(block)
+        count = len(block) if rows is None else rows.shape[1]
+        size = min(count, TEST_ROWS if self._code.blueprint.averages else self._code.batch_size)
+        for start in range(0, count, size):
+            stop = min(start + size, count)
+            some = data if rows is not None or stop - start == count else _sliced(data, start, stop)
+            places = [None] * len(self._states) if rows is None else [numpy.stack(r)[:, start:stop] for r in self._cut(rows)]
+            for place, own in enumerate(places):
+                self._call("score", place, "test", stop - start, own, some)
+
+    def logs(self) -> dict[str, numpy.ndarray]:
+        """Loss and metrics since `begin`: an array each, one number a model."""
+        parts = [self._code.call("logs", state[3], rarely=True) for state in self._states]
+        return {name: self._joined([part[name] for part in parts]) for name in parts[0]}
+
+    # -- between epochs -------------------------------------------------------------------------------------------
+
+    def remember(self, better: Sequence[int]) -> None:
+        """The weights of these models are their best so far."""
+        import jax
+
+        chosen = numpy.isin(numpy.arange(len(self._states) * self._chunk), better).reshape(-1, self._chunk)
+
+        def pick(rows: numpy.ndarray, now: Any, best: Any) -> Any:
+            return numpy.where(rows.reshape(-1, *[1] * (now.ndim - 1)), now, best)
+
+        for place, rows in enumerate(chosen):
+            if rows.any():
+                now = self._states[place][:2]
+                self._best[place] = jax.tree.map(lambda a, b: pick(rows, a, b), now, self._best[place])  # noqa: B023
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Go on with these models only."""
+        arrays = self.snapshot()
+        self._models = [self._models[row] for row in rows]
+        self._numbers.clear()
+        self.restore([array[list(rows)] for array in arrays])
+
+    def weights(self, row: int, *, best: bool) -> list[numpy.ndarray]:
+        """Of one model, as `get_weights` orders them: those of now, or of when it was last remembered."""
+        place, within = divmod(row, self._chunk)
+        trainable, others = self._best[place] if best else self._states[place][:2]
+        parts = ([numpy.asarray(array[within]) for array in arrays] for arrays in (trainable, others))
+        return self._models[row].blueprint.weights(*parts)
+
+    def snapshot(self) -> list[numpy.ndarray]:
+        """Everything that training goes on from: arrays with a row for each model."""
+        import jax
+
+        parts = [jax.tree.leaves((state[:3], best)) for state, best in zip(self._states, self._best, strict=True)]
+        return [self._joined(column) for column in zip(*parts, strict=True)]
+
+    def restore(self, arrays: Sequence[numpy.ndarray]) -> None:
+        """Go on from a snapshot."""
+        import jax
+
+        structure = jax.tree.structure((self._states[0][:3], self._best[0]))
+        rows = [jax.tree.unflatten(structure, list(row)) for row in zip(*arrays, strict=True)]
+        parts = [_stacked(part) for part in self._cut(rows)]
+        self._states = [(*state, []) for state, _ in parts]
+        self._best = [best for _, best in parts]
+
+    def seconds_a_step(self, block: Columns, order: numpy.ndarray, steps: int) -> float:
+        """How long a step of all models takes, measured on a copy of the first chunk."""
+        import jax
+
+        size = self._code.batch_size
+        full = order.shape[1] // size
+        part = numpy.stack(self._cut(order)[0])[:, : full * size].reshape(self._chunk, full, size).swapaxes(0, 1)
+        best = float("inf")
+        for _ in range(3):  # the first call compiles
+            copy = jax.tree.map(numpy.array, self._states[0])
+            arguments = (self._given("train", size)[0], copy, numpy.ascontiguousarray(part), numpy.int32(min(steps, full)))
+            began = time.perf_counter()
+            jax.block_until_ready(self._code.call("advance", *arguments, self._on_device(block)))
+            best = min(best, time.perf_counter() - began)
+        return best * len(self._states) / min(steps, full)
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _call(self, name: str, place: int, step: str, rows: int, *arguments: Any, rarely: bool = False) -> None:
+        numbers = self._given(step, rows)[place]
+        self._states[place] = self._code.call(name, numbers, self._states[place], *arguments, rarely=rarely)
+
+    def _given(self, step: str, rows: int) -> list[Any]:
+        """The numbers that distinguish the models, by chunk."""
+        if (step, rows) not in self._numbers:
+            every = [self._code.numbers(model, step, rows) for model in self._models]
+            self._numbers[step, rows] = [_stacked(part) for part in self._cut(every)]
+        return self._numbers[step, rows]
+
+    def _cut(self, rows: Sequence[Any] | numpy.ndarray) -> list[list[Any]]:
+        """In chunks; the last one is filled up with its last."""
+        parts = [list(rows[start : start + self._chunk]) for start in range(0, len(rows), self._chunk)]
+        parts[-1] += [parts[-1][-1]] * (self._chunk - len(parts[-1]))
+        return parts
+
+    def _joined(self, parts: Sequence[Any]) -> numpy.ndarray:
+        return numpy.concatenate([numpy.asarray(part) for part in parts])[: len(self)]
+
+    def _on_device(self, block: Columns) -> Any:
+        """The block as arrays of the device. The last two are kept: one to train on, one to score."""
+        import jax.numpy as jnp
+
+        for known, arrays in self._blocks:
+            if known is block:
+                return arrays
+        self._blocks = self._blocks[-1:]
+        self._blocks.append((block, mapped(lambda a: None if a is None else jnp.asarray(a), standard(block))))
+        return self._blocks[-1][1]
+
+
+def _stacked(rows: Sequence[Any]) -> Any:
+    """Trees of arrays as one tree, whose arrays have a row for each."""
+    import jax
+
+    return jax.tree.map(lambda *arrays: numpy.stack(arrays), *rows)
+
+
+def _sliced(data: Any, start: int, stop: int) -> Any:
+    return mapped(lambda array: None if array is None else array[start:stop], data)
+

@@ -1,0 +1,81 @@
+"""Runs a task that takes several items at once: in groups where it can, one by one where it says that it cannot.
+
+The task is asked for abilities, not for its class:
+
+    together(tasks)      run several in one worker; `Declined` in the place of one that cannot be run so
+    alone(reasons)       the function that runs those
+    likeness(item)       equal for items that are likely to go together
+    refusal(frameworks)  why none can, or None
+    variables(frameworks)  what workers need in their environment
+    received(value)      gives a value what did not travel with it
+    finished(folder)     everything is done: what was kept in the shared folder to go on from can go
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol, TypeGuard
+
+from tenfold.dispatch.feed import Feed
+from tenfold.dispatch.groups import GroupFeed
+from tenfold.journal.store import Journal
+from tenfold.plan.choose import Plan
+from tenfold.plan.groups import cut
+from tenfold.work.here import SHARED
+from tenfold.work.run import Job
+
+Run = Callable[[Callable[[Any], Any], Job, GroupFeed], dict[int, str]]
+"""Runs a feed's tasks with a function, and returns those that were declined."""
+
+
+class Grouped(Protocol):
+    """A task that takes several items at once."""
+
+    def together(self, tasks: Sequence[Any]) -> list[Any]: ...
+
+    def __call__(self, item: Any) -> Any: ...
+
+    def alone(self, reasons: Mapping[int, str]) -> Callable[[Any], Any]: ...
+
+    def likeness(self, item: Any) -> Any: ...
+
+    def refusal(self, frameworks: Sequence[str]) -> str | None: ...
+
+    def variables(self, frameworks: Sequence[str]) -> Mapping[str, str]: ...
+
+    def received(self, value: Any) -> Any: ...
+
+    def finished(self, folder: Path) -> None: ...
+
+
+def is_grouped(task: Any) -> TypeGuard[Grouped]:
+    return hasattr(task, "together")
+
+
+def run(task: Grouped, items: Sequence[Any], plan: Plan, job: Job, journal: Journal, run: Run) -> Feed:
+    """Everything that is not finished yet; returns what it was fed from."""
+
+    def groups(left: list[int]) -> list[list[int]]:
+        return cut({index: task.likeness(items[index]) for index in left}, len(plan.seats))
+
+    def feed(choose: Callable[[list[int]], list[list[int]]]) -> GroupFeed:
+        return GroupFeed(items, journal, resumable=journal.folder is not None, cut=choose)
+
+    refusal = task.refusal(job.frameworks) or _refusal(plan)
+    fed = feed(groups)
+    if refusal is None:
+        declined = run(task, replace(job, variables=tuple(sorted(task.variables(job.frameworks).items()))), fed)
+    else:
+        declined = dict.fromkeys(range(len(items)), refusal)
+    if declined:
+        run(task.alone(declined), job, feed(lambda left: [[index] for index in left if index in declined]))
+    if journal.counts() == (len(items), 0):
+        task.finished(Path(job.folder) / SHARED)
+    return fed
+
+
+def _refusal(plan: Plan) -> str | None:
+    asked = plan.isolate and not plan.needs.gpus
+    return "each has a process of its own, as asked with isolate=True" if asked else None
