@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from typing import Any
 
 MARK = "TENFOLD_TEST_SESSION"
 
@@ -64,7 +65,7 @@ class Before:
 def processes() -> dict[int, str]:
     """Processes that come from this session, other than itself, its nursery and what joblib keeps."""
     mark = f"{MARK}={os.environ[MARK]}".encode()
-    kept = {os.getpid(), nursery(), *hosts_processes()}
+    kept = {os.getpid(), *nursery_processes(), *hosts_processes()}
     found = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) in kept:
@@ -116,11 +117,14 @@ def _state(entry: Path) -> tuple[str, int]:
     return state, int(parent)
 
 
-def nursery() -> int:
-    """Process id of this process's nursery; 0 where there is none."""
+def nurseries() -> list[Any]:
+    """This process's connections to nurseries: its own, and one for each environment that a call has wanted."""
     client = sys.modules.get("tenfold.nursery.client")
-    current = client._current if client is not None else None
-    return current._process.pid if current is not None and current._process is not None else 0
+    return [found for found in (client._current, *client._special.values()) if found is not None] if client else []
+
+
+def nursery_processes() -> set[int]:
+    return {found._process.pid for found in nurseries() if found._process is not None}
 
 
 def hosts_processes() -> frozenset[int]:
@@ -163,11 +167,9 @@ def files() -> set[str]:
 
 def descriptors() -> dict[int, str]:
     """Open descriptors of this process and what they are, without those of its nursery."""
-    client = sys.modules.get("tenfold.nursery.client")
-    current = client._current if client is not None else None
     kept: set[int] = set()
-    if current is not None:
-        kept = {current._wire.fileno(), current.life or -1, current.log.fileno() if current.log else -1}
+    for current in nurseries():
+        kept |= {current._wire.fileno(), current.life or -1, current.log.fileno() if current.log else -1}
     found = {}
     for name in os.listdir("/proc/self/fd"):
         try:

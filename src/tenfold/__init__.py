@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from tenfold.errors import TaskError as TaskError
     from tenfold.errors import TasksFailed as TasksFailed
     from tenfold.errors import TenfoldError as TenfoldError
-    from tenfold.fuse.fit import Fit as Fit
     from tenfold.fuse.result import FitResult as FitResult
     from tenfold.fuse.stopping import EarlyStopping as EarlyStopping
+    from tenfold.verbs.fit import Fit as Fit
     from tenfold.verbs.map import map as map  # noqa: A004
     from tenfold.verbs.warm import warm as warm
     from tenfold.work.here import here as here
@@ -34,7 +34,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "map": "tenfold.verbs.map",
     "warm": "tenfold.verbs.warm",
-    "Fit": "tenfold.fuse.fit",
+    "Fit": "tenfold.verbs.fit",
     "FitResult": "tenfold.fuse.result",
     "EarlyStopping": "tenfold.fuse.stopping",
     "here": "tenfold.work.here",

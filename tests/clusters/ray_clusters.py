@@ -98,7 +98,7 @@ def _in_a_cluster() -> Iterator[None]:
             ray.shutdown()
             for name in os.environ.keys() - before.keys():
                 del os.environ[name]
-            kept = mine | {leftovers.nursery()}
+            kept = mine | leftovers.nursery_processes()
             waiting.until(lambda: not set(processes(os.getpid())) - kept, 15, "the end of Ray")
             leftovers.clusters.ray = False
 

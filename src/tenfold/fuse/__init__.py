@@ -6,8 +6,8 @@
                               xla, torch: the compiled step, several models at a time
     Fit(params)           ──> plain: the framework's own loop, one model         ──> FitResult
 
-A way of training is a `Workshop`; `group` knows no framework. What a workshop cannot do it declines, with the reason, and
-the model is trained alone in a process of its own.
+A way of training is a `Workshop`; `group` knows no framework. What a workshop cannot do it declines, with the reason,
+and the model is trained alone, in the caller's backend.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy
 
 from tenfold.fuse.columns import Columns
+from tenfold.fuse.portrait import Portrait
 from tenfold.fuse.result import Weights
 
 
@@ -74,5 +75,5 @@ class Workshop(Protocol):
         gives the same numbers.
         """
 
-    def difference(self, one: Any, other: Any) -> str:
-        """Why two models are not one program."""
+    def portrait(self, model: Any) -> Portrait:
+        """What a model looks like, to say why two are not one program."""

@@ -19,6 +19,7 @@ import numpy
 
 from tenfold.fuse import program
 from tenfold.fuse.columns import Columns, mapped
+from tenfold.fuse.portrait import Portrait
 from tenfold.work.run import Declined
 
 State = tuple[list[Any], list[Any], list[Any], list[Any]]
@@ -30,7 +31,9 @@ def check_backend() -> None:
     import keras
 
     if keras.backend.backend() != "jax":
-        raise Declined(f"Keras in this process has the {keras.backend.backend()} backend; only on JAX can models be fused")
+        raise Declined(
+            f"Keras in this process has the {keras.backend.backend()} backend; only on JAX can models be fused"
+        )
 
 
 @contextlib.contextmanager
@@ -65,7 +68,9 @@ def shapes_of(batch: Any, rows: int) -> Any:
     """What a batch of so many rows looks like."""
     import jax
 
-    return mapped(lambda array: None if array is None else jax.ShapeDtypeStruct((rows, *array.shape[1:]), array.dtype), batch)
+    return mapped(
+        lambda array: None if array is None else jax.ShapeDtypeStruct((rows, *array.shape[1:]), array.dtype), batch
+    )
 
 
 class Blueprint:
@@ -86,7 +91,6 @@ class Blueprint:
         trainable = {id(variable): place for place, variable in enumerate(model.trainable_variables)}
         others = {id(variable): place for place, variable in enumerate(model.non_trainable_variables)}
         self._weights_at = [(0, trainable[id(v)]) if id(v) in trainable else (1, others[id(v)]) for v in model.weights]
-        self.shapes = {variable.path: tuple(variable.shape) for variable in model.weights}
 
     def state(self, model: Any) -> State:
         """The state of a model of this blueprint before its first step."""
@@ -126,6 +130,10 @@ class Blueprint:
             function = {"train": self.train, "test": self.test}[name]
             self._traced[name, rows] = program.trace(function, state, shapes_of(self._sample, rows))
         return self._traced[name, rows]
+
+    def portrait(self) -> Portrait:
+        shapes = {variable.path: tuple(variable.shape) for variable in self.model.weights}
+        return Portrait(shapes, json.loads(self.signature) if self.signature is not None else None)
 
     @functools.cached_property
     def averages(self) -> bool:
@@ -240,25 +248,3 @@ def _is_built_in(config: Any) -> bool:
     if isinstance(config, list | tuple):
         return all(map(_is_built_in, config))
     return config is None or isinstance(config, str | int | float | bool | numpy.generic)
-
-
-def difference(one: Blueprint, other: Blueprint) -> str:
-    """Why two models cannot be one program, in words."""
-    for (path, shape), (path2, shape2) in zip(one.shapes.items(), other.shapes.items(), strict=False):
-        if shape != shape2:
-            return f"shapes differ in {path}: {shape} and {shape2}" + (f" ({path2})" if path != path2 else "")
-    if len(one.shapes) != len(other.shapes):
-        return f"they have {len(one.shapes)} and {len(other.shapes)} weights"
-    found = _first_difference(*(json.loads(b.signature) if b.signature else None for b in (one, other)), "")
-    return f"{found}" if found else "their training steps are different programs"
-
-
-def _first_difference(one: Any, other: Any, path: str) -> str | None:
-    if isinstance(one, dict) and isinstance(other, dict):
-        pairs = [(f"{path}.{key}" if path else key, one.get(key), other.get(key)) for key in {**one, **other}]
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        pairs = [(f"{path}[{place}]", a, b) for place, (a, b) in enumerate(zip(one, other, strict=True))]
-    else:
-        return f"{path} differs: {one!r} and {other!r}" if one != other else None
-    return next((found for name, a, b in pairs if (found := _first_difference(a, b, name))), None)
-

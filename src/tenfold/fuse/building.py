@@ -17,7 +17,7 @@ from tenfold.fuse.columns import check_rows
 from tenfold.work import seeds
 
 RESERVED = ("seed", "rows", "validation_rows")
-"""Parameters that tenfold understands itself. `build` gets the seed where it has a parameter for it, the others never."""
+"""Parameters that tenfold understands itself. `build` gets the seed where it takes one, the others never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,16 @@ class Member:
         return int(self.params["seed"])
 
 
-def member(
-    params: Any, index: int, seed: int, count: int, report: Callable[[int, dict[str, float]], None]
-) -> Member:
+def member(params: Any, index: int, seed: int, count: int, report: Callable[[int, dict[str, float]], None]) -> Member:
     """Check one parameter set; `seed` is for one that has none."""
     if not isinstance(params, Mapping) or not all(isinstance(name, str) for name in params):
         raise BadCall(f"a Fit is mapped over dicts of parameters, such as dict(lr=1e-3, seed=0); found {params!r}")
     given = {"seed": seed, **params}
-    if isinstance(given["seed"], bool) or not isinstance(given["seed"], int | numpy.integer) or not 0 <= given["seed"] < 2**32:
+    if (
+        isinstance(given["seed"], bool)
+        or not isinstance(given["seed"], int | numpy.integer)
+        or not 0 <= given["seed"] < 2**32
+    ):
         raise BadCall(f"seed={given['seed']!r}: expected a whole number from 0 to 2**32 - 1")
     rows, validation_rows = (
         None if given.get(name) is None else check_rows(given[name], name, count) for name in RESERVED[1:]
@@ -94,7 +96,9 @@ def kind_of(built: Any) -> str:
     roots = {base.__module__.partition(".")[0] for base in type(built).__mro__}
     if "keras" in roots and hasattr(built, "compiled"):
         if not built.compiled:
-            raise BadCall("build returned a Keras model that is not compiled; end it with model.compile(optimizer, loss)")
+            raise BadCall(
+                "build returned a Keras model that is not compiled; end it with model.compile(optimizer, loss)"
+            )
         return "keras"
     if isinstance(built, tuple) and len(built) == 3 and hasattr(built[0], "state_dict") and callable(built[1]):
         return "torch"

@@ -1,7 +1,7 @@
 """What is kept of a group between epochs, so that a killed worker or call costs an epoch and not all of them.
 
-One file for each group, in the folder that the tasks of a call share; written beside and renamed, so that it is whole or
-not there. Another grouping finds its models in whichever file holds them.
+One file for each group, in the folder that the tasks of a call share; written beside and renamed, so that it is whole
+or not there. Another grouping finds its models in whichever file holds them.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Checkpoints:
 
 
 def read(folder: Path) -> tuple[dict[int, Saved], dict[int, FitResult]]:
-    """Everything that earlier groups of this call have left: models under way, the furthest of each, and finished ones."""
+    """What earlier groups of this call have left: models under way, the furthest of each, and finished ones."""
     models: dict[int, Saved] = {}
     results: dict[int, FitResult] = {}
     for path in sorted(folder.glob("*.checkpoint")) if folder.is_dir() else ():

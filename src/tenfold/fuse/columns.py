@@ -96,7 +96,9 @@ def columns(data: Any, name: str) -> Columns:
         for array in leaves(tree)
         if array is not None and len(array) != len(found)
     ]
-    faults += [f"an input of x has {len(a)} rows, the first {len(found)}" for a in leaves(found.x) if len(a) != len(found)]
+    faults += [
+        f"an input of x has {len(a)} rows, the first {len(found)}" for a in leaves(found.x) if len(a) != len(found)
+    ]
     if not len(found):
         faults.append("there are no rows")
     if found.weight is not None and found.weight.ndim != 1:

@@ -29,7 +29,9 @@ class Feed:
             raise Declined("models with rows of their own need data that fits in memory, and this is streamed")
         self._validation = fit.validation_columns
         if self._validation is None and fit.rows_of(members[0])[1]:
-            self._validation = whole if fit.own_validation(members[0]) else whole.take(slice(fit.rows_of(None)[0], None))
+            self._validation = (
+                whole if fit.own_validation(members[0]) else whole.take(slice(fit.rows_of(None)[0], None))
+            )
         self._blocks = [self._training.take(cut) for cut in self._training.blocks(fit.batch_size)]
         self._scored = [] if self._validation is None else self._cut(self._validation)
 

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy
 
@@ -19,13 +19,12 @@ from tenfold.fuse.stopping import EarlyStopping, adopted
 from tenfold.machine.installed import command, version
 from tenfold.work.here import Here, here
 
-if TYPE_CHECKING:
-    from tenfold.fuse.explain import Explanation
-
 How = Literal["auto", "fused", "looped", "alone"]
 
 BACKEND = {"KERAS_BACKEND": "jax"}
 """What a worker that trains groups has in its environment, whatever the caller has."""
+MODULES = ("jax", "jax.numpy", "keras")
+"""What its nursery imports."""
 
 
 class Fit:
@@ -98,7 +97,7 @@ class Fit:
         from tenfold.fuse import plain
 
         task = here()
-        return plain.train(self, self._member(params, task), "alone")
+        return plain.train(self, self.member(params, task), "alone")
 
     def together(self, tasks: Sequence[tuple[Here, Any]]) -> list[Any]:
         """Train several at once, in this worker; a failure stands in its own model's place."""
@@ -106,17 +105,8 @@ class Fit:
 
         return train(self, [(task, params) for task, params in tasks])
 
-    def explain(self, items: Sequence[Mapping[str, Any]], **where: Any) -> Explanation:
-        """Print how these models would be trained, and why; nothing is trained but a few steps."""
-        from tenfold.verbs.explain import explain
-
-        return explain(self, items, **where)
-
     def member(self, params: Any, task: Here) -> Member:
         """One parameter set, checked."""
-        return self._member(params, task)
-
-    def _member(self, params: Any, task: Here) -> Member:
         fault = check_takes(self.build, params) if isinstance(params, Mapping) else None
         if fault is not None:
             raise BadCall(fault)
@@ -242,7 +232,7 @@ def _likeness(value: Any) -> Any:
 def _modules(named: set[str]) -> list[str]:
     """Not what the caller has imported: its backend is not that of the workers."""
     torch = ["torch", "torch._dynamo"] if "torch" in named else []
-    return torch if torch and "keras" not in named else [*torch, "jax", "jax.numpy", "keras"]
+    return torch if torch and "keras" not in named else [*torch, *MODULES]
 
 
 def _identity(array: Any) -> Any:

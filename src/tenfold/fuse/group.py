@@ -1,4 +1,4 @@
-"""In a worker: the epochs of one group of models. Histories, early stopping, checkpoints; no framework is named here."""
+"""In a worker: the epochs of one group of models: histories, early stopping, checkpoints. It names no framework."""
 
 from __future__ import annotations
 
@@ -109,4 +109,3 @@ class Group:
             )
             for row, member in enumerate(self._active)
         }
-

@@ -12,6 +12,7 @@ from tenfold import machine
 from tenfold.fuse import blueprint as blueprints
 from tenfold.fuse.blueprint import Blueprint, Built, Drawings
 from tenfold.fuse.columns import Columns, leaves
+from tenfold.fuse.portrait import Portrait
 from tenfold.fuse.xla import Code, Stack
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ class KerasWorkshop:
             groups.setdefault(self._keys(built.blueprint), []).append(place)
         return list(groups.values())
 
-    def difference(self, one: Built, other: Built) -> str:
-        return blueprints.difference(one.blueprint, other.blueprint)
+    def portrait(self, model: Built) -> Portrait:
+        return model.blueprint.portrait()
 
     def stack(self, models: Sequence[Built], rows: int, chunk: int | None) -> tuple[Stack, int, str]:
         code = self._code(models)
@@ -69,7 +70,8 @@ class KerasWorkshop:
             if seconds * steps < WORTH_TRYING * (code.compiling - before):
                 break
         assert best is not None
-        _, size, stack = best
+        seconds, size, stack = best
+        stack.step_seconds = seconds or None
         return stack, size, f"{len(models)} models {_words(size)}" + (f" ({', '.join(tried)})" if tried else "")
 
     # -- inside ---------------------------------------------------------------------------------------------------
@@ -117,7 +119,7 @@ class KerasWorkshop:
     def _bytes_a_model(self, built: Built) -> int:
         """What a model needs while it is trained: its variables twice, and what a step keeps for the way back."""
         state = sum(array.nbytes for array in leaves(built.state))
-        return 2 * state + built.blueprint.traced("train", self._fit.batch_size).nbytes
+        return int(2 * state + built.blueprint.traced("train", self._fit.batch_size).nbytes)
 
     def _room(self) -> float:
         found = machine.look()
@@ -146,4 +148,3 @@ def _use_cache(folder: Path) -> None:
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
         compilation_cache.reset_cache()
-

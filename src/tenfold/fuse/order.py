@@ -1,4 +1,4 @@
-"""In which order a model sees its rows: from its seed, the epoch and the block alone, so alike however it is trained."""
+"""In which order a model sees its rows: from its seed, the epoch and the block alone, however it is trained."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def blocks(count: int, epoch: int, *, shuffle: bool) -> list[int]:
     """In which order blocks are read: the same for all models, so that one read feeds them all."""
     if not shuffle or count == 1:
         return list(range(count))
-    return numpy.random.default_rng([epoch, count]).permutation(count).tolist()
+    return [int(place) for place in numpy.random.default_rng([epoch, count]).permutation(count)]
 
 
 def rows(count: int, seed: int, epoch: int, block: int, *, shuffle: bool) -> numpy.ndarray:

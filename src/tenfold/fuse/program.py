@@ -123,7 +123,9 @@ class _Reader:
 
 
 def _nbytes(aval: Any) -> int:
-    return int(numpy.prod(getattr(aval, "shape", ()), dtype=numpy.int64)) * getattr(getattr(aval, "dtype", None), "itemsize", 0)
+    return int(numpy.prod(getattr(aval, "shape", ()), dtype=numpy.int64)) * getattr(
+        getattr(aval, "dtype", None), "itemsize", 0
+    )
 
 
 def _is_literal(value: Any) -> bool:

@@ -49,7 +49,7 @@ class FitResult:
         return {**self.final, "epochs": self.epochs, "how": self.how.partition(":")[0]}
 
     def model(self, build: Callable[..., Any] | None = None) -> Any:
-        """Build it again in this process, with the trained weights: a Keras model in this process's backend, or a module.
+        """Build it again here, with the trained weights: a Keras model in this process's backend, or a module.
 
         `build` is needed only for a result that was read without its `Fit`.
         """
@@ -66,7 +66,9 @@ class FitResult:
             module.load_state_dict({name: torch.from_numpy(numpy.array(a)) for name, a in self.weights.items()})
             return module
         if not built.built:  # its input shapes are known only from data: the first weights tell
-            raise BadCall("model(): build makes a model without an Input, whose weights are not there before its data is")
+            raise BadCall(
+                "model(): build makes a model without an Input, whose weights are not there before its data is"
+            )
         built.set_weights(self.weights)
         return built
 
@@ -76,7 +78,9 @@ class FitResult:
         name = target.name
         is_torch = isinstance(self.weights, dict)
         if name.endswith(".npz"):
-            named = self.weights if isinstance(self.weights, dict) else {f"{n:03d}": a for n, a in enumerate(self.weights)}
+            named = (
+                self.weights if isinstance(self.weights, dict) else {f"{n:03d}": a for n, a in enumerate(self.weights)}
+            )
             numpy.savez(target, allow_pickle=False, **named)
         elif name.endswith(".keras") and not is_torch:
             self.model().save(target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -104,7 +105,7 @@ def build_all(
             found[member.index] = error
         except Exception as error:
             # It may be the backend that is to blame; trained alone, it has the caller's, and says so itself.
-            found[member.index] = Declined(f"it cannot be built here: {type(error).__name__}: {_line(error)}")
+            found[member.index] = Declined(_why_not_built(error))
     return workshop, models
 
 
@@ -141,5 +142,18 @@ def groups(
     return found
 
 
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300]
+def _why_not_built(error: BaseException) -> str:
+    """What stands against building a model here: operations of another framework, mostly."""
+    chain: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in chain:
+        chain.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    frames = [frame for one in chain for frame, _ in traceback.walk_tb(one.__traceback__)]
+    modules = [str(frame.f_globals.get("__name__", "")) for frame in frames]
+    names = [getattr(frame.f_locals.get("self"), "name", None) for frame in frames if frame.f_code.co_name == "call"]
+    if any(name.startswith("tensorflow.") for name in modules):
+        where = f"layer {names[-1]}" if names and names[-1] else "it"
+        return f"{where} uses TensorFlow operations"
+    line = " ".join(str(chain[-1]).split())
+    return f"it cannot be built with Keras on JAX: {type(chain[-1]).__name__}: {line[:200]}"

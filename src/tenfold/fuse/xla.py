@@ -4,16 +4,16 @@
                                                               └ vmap over the models of a chunk
 
 The program is compiled once, for one chunk, and called for each. A model alone cannot keep a device busy where layers
-are small, so a few at a time are faster (fused); convolutions on a CPU have no fast form for several models, so there a
-chunk is one model (looped). The last chunk is filled up with copies whose results nobody reads, so that models that have
-stopped can be left out without compiling anything again.
+are small, so a few at a time are faster (fused); convolutions on a CPU have no fast form for several models, so there
+a chunk is one model (looped). The last chunk is filled up with copies whose results nobody reads, so that models that
+have stopped can be left out without compiling anything again.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy
 
@@ -71,7 +71,7 @@ class Code:
         def one(numbers: Any, state: State, places: Any, data: Any) -> State:
             return step(numbers, state, mapped(lambda array: None if array is None else array[places], data))
 
-        return jax.vmap(one, in_axes=(0, 0, 0, None))
+        return cast("Callable[..., State]", jax.vmap(one, in_axes=(0, 0, 0, None)))
 
     def _advance(self) -> Callable[..., State]:
         import jax
@@ -79,7 +79,7 @@ class Code:
         many = self._gathered("train", self.batch_size)
 
         def advance(numbers: Any, state: State, order: Any, steps: Any, data: Any) -> State:
-            return jax.lax.fori_loop(0, steps, lambda n, now: many(numbers, now, order[n], data), state)
+            return cast("State", jax.lax.fori_loop(0, steps, lambda n, now: many(numbers, now, order[n], data), state))
 
         return advance
 
@@ -96,14 +96,14 @@ class Code:
             if rows is not None:
                 return self._gathered("test", rows.shape[-1])(numbers, state, rows, data)
             step = self._step("test", jax.tree.leaves(data)[0].shape[0])
-            return jax.vmap(step, in_axes=(0, 0, None))(numbers, state, data)
+            return cast("State", jax.vmap(step, in_axes=(0, 0, None))(numbers, state, data))
 
         return score
 
     def _logs(self) -> Callable[..., dict[str, Any]]:
         import jax
 
-        return jax.vmap(self.blueprint.logs)
+        return cast("Callable[..., dict[str, Any]]", jax.vmap(self.blueprint.logs))
 
 
 class Stack:
@@ -117,6 +117,8 @@ class Stack:
         self._best = [state[:2] for state in self._states]
         self._numbers: dict[tuple[str, int], list[Any]] = {}
         self._blocks: list[tuple[Columns, Any]] = []
+        self.step_seconds: float | None = None
+        """How long a step of all models takes, where it was measured."""
 
     def __len__(self) -> int:
         return len(self._models)
@@ -150,7 +152,9 @@ class Stack:
         for start in range(0, count, size):
             stop = min(start + size, count)
             some = data if rows is not None or stop - start == count else _sliced(data, start, stop)
-            places = [None] * len(self._states) if rows is None else [numpy.stack(r)[:, start:stop] for r in self._cut(rows)]
+            places = (
+                [None] * len(self._states) if rows is None else [numpy.stack(r)[:, start:stop] for r in self._cut(rows)]
+            )
             for place, own in enumerate(places):
                 self._call("score", place, "test", stop - start, own, some)
 
@@ -216,11 +220,16 @@ class Stack:
         best = float("inf")
         for _ in range(3):  # the first call compiles
             copy = jax.tree.map(numpy.array, self._states[0])
-            arguments = (self._given("train", size)[0], copy, numpy.ascontiguousarray(part), numpy.int32(min(steps, full)))
+            arguments = (
+                self._given("train", size)[0],
+                copy,
+                numpy.ascontiguousarray(part),
+                numpy.int32(min(steps, full)),
+            )
             began = time.perf_counter()
             jax.block_until_ready(self._code.call("advance", *arguments, self._on_device(block)))
             best = min(best, time.perf_counter() - began)
-        return best * len(self._states) / min(steps, full)
+        return float(best * len(self._states) / min(steps, full))
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
@@ -265,4 +274,3 @@ def _stacked(rows: Sequence[Any]) -> Any:
 
 def _sliced(data: Any, start: int, stop: int) -> Any:
     return mapped(lambda array: None if array is None else array[start:stop], data)
-

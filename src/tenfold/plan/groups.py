@@ -1,8 +1,9 @@
-"""Which tasks travel together when a function takes several at once. Pure: from what they look like, and how many seats."""
+"""Which tasks travel together when a function takes several at once. Pure: from what they look like and the seats."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from itertools import pairwise
 
 MOST = 256
 """Tasks in a group: what is lost at once when its worker is killed, and what comes back at once."""
@@ -26,4 +27,4 @@ def _pieces(indices: list[int], parts: int) -> list[list[int]]:
     """Neighbours stay together, because what was finished is kept in blocks of them."""
     parts = max(min(parts, len(indices)), -(-len(indices) // MOST))
     ends = [len(indices) * part // parts for part in range(parts + 1)]
-    return [indices[start:stop] for start, stop in zip(ends, ends[1:], strict=False)]
+    return [indices[start:stop] for start, stop in pairwise(ends)]

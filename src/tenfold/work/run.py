@@ -106,9 +106,7 @@ class Runner:
                 value = raised(value)
             self._prepared[task.index] = (not isinstance(value, Failure), value, seconds / len(gathered))
 
-    def _run(
-        self, index: int, attempt: int, item: Any, function: Callable[[Any], Any]
-    ) -> tuple[bool, Any, float]:
+    def _run(self, index: int, attempt: int, item: Any, function: Callable[[Any], Any]) -> tuple[bool, Any, float]:
         if self._is_arithmetic and self._job.timeout is None and type(item) in seeds.PLAIN:
             return self._calculate(item)
         task = here.Here(index, attempt, self._job.seed, self._seat, self._job.folder, self._post)

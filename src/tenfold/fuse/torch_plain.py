@@ -1,0 +1,306 @@
+"""PyTorch models one at a time, with their own optimizers: zero_grad, backward, step.
+
+`train` is one model in a process of its own, called by `plain`; `Looped` is a `Stack` of those that have no stacked
+form, and `rehearse` is what a stack must agree with, both used by `torch`. All are the same `Single`, so that a model
+gives the same numbers wherever it is trained. It is put in training mode as a whole for training, and in evaluation
+mode for scoring; layers that `build` froze with eval() are not an exception, as in everybody's loop.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy
+import torch
+
+from tenfold.errors import BadCall
+from tenfold.fuse.building import Member
+from tenfold.fuse.columns import Columns
+from tenfold.fuse.feed import Feed
+from tenfold.fuse.stopping import Watch
+from tenfold.fuse.torch_step import Blocks, Data, Objective, Randomness, arguments, as_array, batch, length, part
+
+if TYPE_CHECKING:
+    from tenfold.fuse.fit import Fit
+
+Weights = dict[str, numpy.ndarray]
+
+
+def unpacked(built: Any) -> tuple[Any, Any, Any]:
+    """What `build` returned, looked at."""
+    module, loss, optimizer = built
+    faults = []
+    if not isinstance(module, torch.nn.Module):
+        faults.append(f"module is of {type(module).__name__}, expected a torch.nn.Module")
+    if not callable(loss):
+        faults.append(f"loss is {loss!r}, expected a function of (outputs, targets)")
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        faults.append(f"optimizer is of {type(optimizer).__name__}, expected one of torch.optim")
+    if faults:
+        raise BadCall(f"build returned (module, loss, optimizer) where {'; '.join(faults)}")
+    return module, loss, optimizer
+
+
+def train(fit: Fit, member: Member, built: Any) -> tuple[dict[str, list[float]], Weights, int | None]:
+    """To the end: its history, its weights, and the epoch that they are of, where early stopping chose one."""
+    single = Single(unpacked(built), fit.metrics, fit.batch_size, Randomness())
+    feed = Feed(fit, [member])
+    single.check(fit.data, fit.validation_columns)
+    watch = Watch(fit.stopping) if fit.stopping is not None else None
+    blocks = Blocks(single.module)
+    history: dict[str, list[float]] = {}
+    best: Weights | None = None
+    for epoch in range(fit.epochs):
+        logs = _one_epoch(single, feed, member, blocks, epoch)
+        for name, value in logs.items():
+            history.setdefault(name, []).append(value)
+        member.report(epoch, logs)
+        if watch is not None and watch.look(epoch, logs) and watch.rule.restore_best:
+            best = single.weights()
+        if watch is not None and watch.stopped:
+            break
+    if watch is None or best is None:
+        return history, single.weights(), None
+    return history, best, watch.best_epoch
+
+
+def _one_epoch(single: Single, feed: Feed, member: Member, blocks: Blocks, epoch: int) -> dict[str, float]:
+    single.begin()
+    for block, order in feed.training([member], epoch):
+        single.train(blocks.tensors(block), blocks.rows(order[0]))
+    logs = single.logs()
+    single.begin()
+    for block, rows in feed.validation([member]):
+        single.test(blocks.tensors(block), None if rows is None else blocks.rows(rows[0]))
+    return logs | {f"val_{name}": value for name, value in single.logs().items()}
+
+
+class Single:
+    """One model in training, with random numbers of its own."""
+
+    def __init__(self, built: tuple[Any, Any, Any], metrics: Sequence[Any], size: int, randomness: Randomness) -> None:
+        self.module, loss, self.optimizer = built
+        self.objective = Objective(loss, metrics)
+        self.randomness = randomness
+        self._batch_size = size
+        self.begin()
+
+    def check(self, *data: Columns | None) -> None:
+        """Refuse data that the loss cannot take."""
+        for one in data:
+            self.objective.check(one)
+
+    def begin(self) -> None:
+        self._sums = [0.0] * len(self.objective.names)
+        self._rows = 0
+
+    def train(self, data: Data, order: Any) -> None:
+        """One pass over these rows, in this order."""
+        self.module.train()
+        with self.randomness:
+            for places in order.split(self._batch_size):
+                self.step(batch(data, places))
+
+    def step(self, data: Data) -> None:
+        """One step on one batch."""
+        self.backward(data)
+        self.optimizer.step()
+
+    def backward(self, data: Data) -> None:
+        """The gradients of one batch."""
+        self.optimizer.zero_grad()
+        loss, scores = self._forward(data)
+        loss.backward()
+        self._note(data, [loss, *scores])
+
+    def test(self, data: Data, rows: Any) -> None:
+        """Score the data, or these rows of it."""
+        self.module.eval()
+        count = length(data) if rows is None else len(rows)
+        size = self.objective.test_rows(self._batch_size)
+        with self.randomness, torch.no_grad():
+            for start in range(0, count, size):
+                stop = min(start + size, count)
+                some = part(data, start, stop) if rows is None else batch(data, rows[start:stop])
+                loss, scores = self._forward(some)
+                self._note(some, [loss, *scores])
+
+    def logs(self) -> dict[str, float]:
+        """Loss and metrics since `begin`, each row counting alike; nothing where there were no rows."""
+        if not self._rows:
+            return {}
+        return {name: value / self._rows for name, value in zip(self.objective.names, self._sums, strict=True)}
+
+    def weights(self) -> Weights:
+        """As `state_dict` orders them."""
+        state = self.module.state_dict()
+        return {name: as_array(value) for name, value in state.items() if isinstance(value, torch.Tensor)}
+
+    def state(self) -> bytes:
+        """Everything that training goes on from."""
+        tensors = (self.module.state_dict(), dict(self.module.named_buffers()))  # a state_dict may leave buffers out
+        return pickle.dumps((*tensors, self.optimizer.state_dict(), self.randomness), protocol=5)
+
+    def put(self, state: bytes) -> None:
+        """Go on from a `state`."""
+        module, buffers, optimizer, self.randomness = pickle.loads(state)
+        self.module.load_state_dict(module)
+        for name, buffer in self.module.named_buffers():
+            buffer.copy_(buffers[name])
+        self.optimizer.load_state_dict(optimizer)
+
+    def _forward(self, data: Data) -> tuple[Any, list[Any]]:
+        x, y, weight = data
+        positional, named = arguments(x)
+        outputs = self.module(*positional, **named)
+        return self.objective.loss(outputs, y, weight), self.objective.scores(outputs, y)
+
+    def _note(self, data: Data, values: Sequence[Any]) -> None:
+        rows = length(data)
+        self._rows += rows
+        self._sums = [total + rows * float(value) for total, value in zip(self._sums, values, strict=True)]
+
+
+class Looped:
+    """A `Stack` of models that are trained one after the other, each on a block at a time."""
+
+    def __init__(self, models: Sequence[Single]) -> None:
+        self._models = list(models)
+        self._best: list[Weights | None] = [None] * len(models)
+        self._blocks = Blocks(models[0].module)
+
+    def __len__(self) -> int:
+        return len(self._models)
+
+    def begin(self) -> None:
+        for model in self._models:
+            model.begin()
+
+    def train(self, block: Columns, order: numpy.ndarray) -> None:
+        data, rows = self._blocks.tensors(block), self._blocks.rows(order)
+        for model, own in zip(self._models, rows, strict=True):
+            model.train(data, own)
+
+    def test(self, block: Columns, rows: numpy.ndarray | None) -> None:
+        data = self._blocks.tensors(block)
+        every = [None] * len(self) if rows is None else self._blocks.rows(rows)
+        for model, own in zip(self._models, every, strict=True):
+            model.test(data, own)
+
+    def logs(self) -> dict[str, numpy.ndarray]:
+        found = [model.logs() for model in self._models]
+        return {name: numpy.array([logs[name] for logs in found]) for name in found[0]}
+
+    def remember(self, better: Sequence[int]) -> None:
+        for row in better:
+            self._best[row] = self._models[row].weights()
+
+    def keep(self, rows: Sequence[int]) -> None:
+        self._models = [self._models[row] for row in rows]
+        self._best = [self._best[row] for row in rows]
+
+    def weights(self, row: int, *, best: bool) -> Weights:
+        remembered = self._best[row] if best else None
+        return copy.copy(remembered) if remembered is not None else self._models[row].weights()
+
+    def snapshot(self) -> list[numpy.ndarray]:
+        """One array of objects: what optimizers remember has no fixed shape."""
+        found = numpy.empty((len(self), 1), object)
+        for row, model in enumerate(self._models):
+            found[row, 0] = (model.state(), self._best[row])
+        return [found]
+
+    def restore(self, arrays: Sequence[numpy.ndarray]) -> None:
+        (found,) = arrays
+        for row, model in enumerate(self._models):
+            state, self._best[row] = found[row, 0]
+            model.put(state)
+
+
+# -- a rehearsal, to compare a stack with ---------------------------------------------------------------------------
+
+CLOSE = 1e-3  # of the largest gradient or step, within which the two ways must agree; rounding makes about 1e-6
+FACTORS = (1.0, -0.5)  # of the gradients of the trial's steps: the second shows what an optimizer remembers
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a trial has given, one way or the other."""
+
+    gradients: dict[str, Any]
+    """Of the first batch, for each trained parameter."""
+    buffers: dict[str, Any]
+    """After that."""
+    start: dict[str, Any]
+    """The trained parameters before."""
+    moved: dict[str, Any]
+    """How far they went in two steps with the same gradients."""
+    logs: dict[str, dict[str, float]]
+    """Loss and metrics."""
+    nbytes: int
+    """What a model takes in training: its tensors, the optimizer's, and what a step keeps for the way back."""
+
+
+def rehearse(single: Single, data: Data, trained: Sequence[str]) -> Outcome:
+    """A trial by PyTorch's own backward pass and optimizer; the model is used up."""
+    parameters = dict(single.module.named_parameters())
+    start = {name: parameters[name].detach().clone() for name in trained}
+    kept: list[int] = []
+    with single.randomness, torch.autograd.graph.saved_tensors_hooks(functools.partial(_count, kept), _same):
+        single.backward(data)
+    gradients = {name: copy.deepcopy(parameters[name].grad) for name in trained}
+    buffers = {name: buffer.clone() for name, buffer in single.module.named_buffers()}
+    for factor in FACTORS:
+        for name, gradient in gradients.items():
+            parameters[name].grad = None if gradient is None else gradient * factor
+        single.optimizer.step()
+    moved = {name: parameters[name].detach() - start[name] for name in trained}
+    logs = single.logs()
+    single.begin()
+    single.test(data, None)
+    nbytes = 2 * sum(kept) + 6 * sum(p.nbytes for p in parameters.values())
+    every = {"train": logs, "test": single.logs(), "own": single.logs()}  # scored in two ways by a stack
+    return Outcome(gradients, buffers, start, moved, every, nbytes)
+
+
+def _count(kept: list[int], tensor: Any) -> Any:
+    kept.append(int(tensor.nbytes))
+    return tensor
+
+
+def _same(tensor: Any) -> Any:
+    return tensor
+
+
+def first_difference(expected: Outcome, found: Outcome) -> str | None:
+    """Where two outcomes are not the same but for rounding, in words."""
+    largest = max(float(gradient.abs().max()) for gradient in expected.gradients.values())
+    for name, start in expected.start.items():
+        # Rounding is relative to the largest numbers about, not to a gradient or a step that is next to nothing.
+        if not _close(found.gradients[name], expected.gradients[name], 1e-5 * largest):
+            return f"a fused step gives another gradient of {name}"
+        floor = 1e-5 * float(expected.moved[name].abs().max()) + 1e-6 * float(start.abs().max())
+        if not _close(found.moved[name], expected.moved[name], floor):
+            return f"a fused step of the optimizer moves {name} elsewhere"
+    for name, buffer in expected.buffers.items():
+        floor = 1e-5 * float(buffer.abs().max()) if buffer.numel() else 0.0
+        if not _close(found.buffers[name], buffer, floor):
+            return f"a fused step gives another {name}"
+    return next((name for when in expected.logs for name in _other_logs(expected.logs[when], found.logs[when])), None)
+
+
+def _other_logs(expected: dict[str, float], found: dict[str, float]) -> list[str]:
+    return [
+        f"a fused step gives another {name}: {found[name]:g} instead of {value:g}"
+        for name, value in expected.items()
+        if not numpy.isclose(found[name], value, rtol=CLOSE, atol=1e-6, equal_nan=True)
+    ]
+
+
+def _close(one: Any, other: Any, floor: float) -> bool:
+    return bool(torch.allclose(one.double(), other.double(), rtol=CLOSE, atol=floor, equal_nan=True))

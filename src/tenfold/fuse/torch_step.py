@@ -1,0 +1,364 @@
+"""In a worker: what training one PyTorch model and training many of them share.
+
+Data as tensors, rows of it as batches, what a batch is scored by, random numbers that belong to one model; and the
+facts that models have in common whose steps are one program. Used by `torch_plain`, one model at a time, and by
+`torch`, where batches are scored under `vmap`: an `Objective` may not look at the value of a tensor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import inspect
+import random
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import cloudpickle
+import numpy
+import torch
+
+from tenfold.errors import BadCall
+from tenfold.fuse.columns import Columns, mapped
+
+TEST_ROWS = 256  # in a batch of scoring, where the size of batches makes no difference to the scores
+PROBABILITIES = ("BCELoss", "binary_cross_entropy")
+"""Losses whose outputs are probabilities, where a class begins at 0.5; of other single outputs, logits, at 0."""
+
+Data = Any
+"""(x, y, weight): trees of tensors, with None for what is not there."""
+
+
+# -- data -------------------------------------------------------------------------------------------------------------
+
+
+class Blocks:
+    """Blocks of data as tensors, where and as the model wants them. The last two are kept: to train on, to score."""
+
+    def __init__(self, module: Any) -> None:
+        floats = [parameter for parameter in module.parameters() if parameter.is_floating_point()]
+        self.device = floats[0].device if floats else torch.device("cpu")
+        self._double = bool(floats) and floats[0].dtype == torch.float64
+        self._known: list[tuple[Columns, Data]] = []
+
+    def tensors(self, block: Columns) -> Data:
+        for known, data in self._known:
+            if known is block:
+                return data
+        data = tuple(
+            mapped(functools.partial(self._tensor, whole=whole), tree)
+            for whole, tree in ((False, block.x), (True, block.y), (False, block.weight))
+        )
+        self._known = [*self._known[-1:], (block, data)]
+        return data
+
+    def rows(self, order: numpy.ndarray) -> Any:
+        """Row numbers, to take batches with."""
+        return torch.from_numpy(numpy.ascontiguousarray(order)).to(self.device)
+
+    def _tensor(self, array: numpy.ndarray | None, *, whole: bool) -> Any:
+        """float64 becomes float32 unless the model is; integers become int64, except bytes that go into a model."""
+        if array is None:
+            return None
+        kind, wanted = array.dtype.kind, array.dtype.newbyteorder("=")
+        if wanted == numpy.float64 and not self._double:
+            wanted = numpy.dtype(numpy.float32)
+        elif whole or (kind in "iu" and wanted != numpy.uint8):
+            wanted = numpy.dtype(numpy.int64) if kind in "biu" else wanted
+        with warnings.catch_warnings():
+            # Read-only memory is as good as any: batches are copies, and nobody writes to the block itself.
+            warnings.filterwarnings("ignore", message=".*not writable.*", category=UserWarning)
+            return torch.from_numpy(numpy.ascontiguousarray(array, wanted)).to(self.device)
+
+
+def batch(data: Data, places: Any) -> Data:
+    """These rows: of the shape of `places`, and then that of a row. Always a copy, which a model may write to."""
+    flat, shape = places.reshape(-1), places.shape
+    return _each(lambda tensor: tensor.index_select(0, flat).view(*shape, *tensor.shape[1:]), data)
+
+
+def part(data: Data, start: int, stop: int) -> Data:
+    """Rows that follow each other, as a copy."""
+    return _each(lambda tensor: tensor[start:stop].clone(), data)
+
+
+def as_array(tensor: Any) -> numpy.ndarray:
+    """A copy; what NumPy has no type for as float32."""
+    plain = tensor.detach().cpu()
+    found: numpy.ndarray = (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()
+    return found.copy()
+
+
+def length(data: Data, axis: int = 0) -> int:
+    """How many rows."""
+    x = data[0]
+    while not isinstance(x, torch.Tensor):
+        x = next(iter(x.values() if isinstance(x, dict) else x))
+    return int(x.shape[axis])
+
+
+def _each(function: Callable[[Any], Any], data: Data) -> Data:
+    return mapped(lambda tensor: None if tensor is None else function(tensor), data)
+
+
+def arguments(x: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """How a module is called: several inputs are its arguments, a dict of them its named ones."""
+    if isinstance(x, dict):
+        return (), x
+    return (x, {}) if isinstance(x, tuple) else ((x,), {})
+
+
+# -- loss and metrics -------------------------------------------------------------------------------------------------
+
+
+class Objective:
+    """A model's loss, and what else is told of a batch."""
+
+    def __init__(self, loss: Any, metrics: Sequence[Any]) -> None:
+        self._loss = loss
+        self._by_row = _unreduced(loss)
+        threshold = 0.5 if _name(loss) in PROBABILITIES else 0.0
+        self._metrics = [_metric(metric, threshold) for metric in metrics]
+        self.names = ("loss", *(metric if isinstance(metric, str) else _name(metric) for metric in metrics))
+        # PyTorch's own means are the same for batches of any size; of other code nobody knows.
+        kind = loss if inspect.isfunction(loss) else type(loss)
+        own = str(kind.__module__).startswith("torch.") and getattr(loss, "reduction", "mean") == "mean"
+        self.averages = own and all(metric == "accuracy" for metric in metrics)
+
+    def test_rows(self, batch_size: int) -> int:
+        """How many rows are scored at once."""
+        return max(TEST_ROWS, batch_size) if self.averages else batch_size
+
+    def check(self, data: Columns | None) -> None:
+        """Refuse weights that this loss cannot take."""
+        if data is not None and data.weight is not None and self._by_row is None:
+            raise BadCall(
+                f"the data has a sample_weight, and the loss {_name(self._loss)} has no `reduction`, which would be "
+                'set to "none" to weigh each row; use a loss of torch.nn, or a function with a parameter `reduction`'
+            )
+
+    def loss(self, outputs: Any, y: Any, weight: Any) -> Any:
+        """Of a batch: a number, the mean over all rows of loss times weight where they are weighed."""
+        if weight is None:
+            found = self._loss(outputs, y)
+        else:
+            assert self._by_row is not None
+            by_row = self._by_row(outputs, y)
+            found = ((by_row.flatten(1).mean(1) if by_row.ndim > 1 else by_row) * weight).mean()
+        if found.ndim and found.numel() != 1:
+            raise BadCall(f"the loss {_name(self._loss)} returned the shape {tuple(found.shape)}, expected one number")
+        return found.reshape(())
+
+    def scores(self, outputs: Any, y: Any) -> list[Any]:
+        """The metrics of a batch; rows count alike, whatever they weigh."""
+        seen = mapped(lambda tensor: tensor.detach() if isinstance(tensor, torch.Tensor) else tensor, outputs)
+        with torch.no_grad():
+            return [torch.as_tensor(metric(seen, y)).detach().reshape(()) for metric in self._metrics]
+
+
+def accuracy(outputs: Any, targets: Any, threshold: float = 0.0) -> Any:
+    """The share of rows whose class is right.
+
+    Classes are dimension 1 of the outputs, as losses of PyTorch have it; targets are their numbers, or one-hot. A
+    single output says class 1 above the threshold.
+    """
+    if not isinstance(outputs, torch.Tensor) or not isinstance(targets, torch.Tensor):
+        raise BadCall('metrics=["accuracy"]: the model has several outputs; give a function of (outputs, targets)')
+    if outputs.ndim > 1 and outputs.shape[1] > 1:
+        chosen = outputs.argmax(1)
+        expected = targets.argmax(1) if targets.shape == outputs.shape else targets
+    else:
+        chosen, expected = (outputs > threshold).long(), targets
+    return (chosen.reshape(-1) == expected.reshape(-1)).float().mean()
+
+
+def _metric(metric: Any, threshold: float) -> Callable[[Any, Any], Any]:
+    if metric == "accuracy":
+        return functools.partial(accuracy, threshold=threshold)
+    if not callable(metric):
+        raise BadCall(f'metrics: found {metric!r}; for PyTorch expected "accuracy" or functions of (outputs, targets)')
+    return metric  # type: ignore[no-any-return]
+
+
+def _unreduced(loss: Any) -> Callable[[Any, Any], Any] | None:
+    """The same loss, a number for each row; None where it has no such form."""
+    if hasattr(loss, "reduction"):
+        by_row: Callable[[Any, Any], Any] = copy.copy(loss)
+        by_row.reduction = "none"  # type: ignore[attr-defined]
+        return by_row
+    try:
+        takes = "reduction" in inspect.signature(loss).parameters
+    except (TypeError, ValueError):
+        takes = False
+    return functools.partial(loss, reduction="none") if takes else None
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+# -- random numbers ---------------------------------------------------------------------------------------------------
+
+
+class Randomness:
+    """The process's random numbers as one model finds them: from where it left them, whatever its neighbours drew.
+
+    Those of now, when it is made; in a `with` block they are the process's, and where the block ends they are kept.
+    """
+
+    def __init__(self) -> None:
+        self.__exit__()
+
+    def __enter__(self) -> None:
+        torch.set_rng_state(self._torch)
+        if self._cuda:
+            torch.cuda.set_rng_state_all(self._cuda)
+        numpy.random.set_state(self._numpy)
+        random.setstate(self._python)
+
+    def __exit__(self, *_: object) -> None:
+        self._torch = torch.get_rng_state()
+        self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+        self._numpy: Any = numpy.random.get_state(legacy=True)
+        self._python = random.getstate()
+
+    def drawn(self, since: Randomness) -> str | None:
+        """Whose numbers were drawn since, in words; None for nobody's."""
+        cuda = zip(self._cuda, since._cuda, strict=False)
+        if not torch.equal(self._torch, since._torch) or not all(torch.equal(one, other) for one, other in cuda):
+            return "PyTorch's global random numbers"
+        if repr(self._numpy[2:]) != repr(since._numpy[2:]) or not numpy.array_equal(self._numpy[1], since._numpy[1]):
+            return "NumPy's global random numbers"
+        return "Python's global random numbers" if self._python != since._python else None
+
+
+# -- which models are one program -------------------------------------------------------------------------------------
+
+OBSTACLE = "what keeps it from being fused"
+PLAIN = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device, torch.layout)
+OWN = ("_parameters", "_buffers", "_modules")
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+def describe(built: tuple[Any, Any, Any], flags: tuple[str, ...] | None, obstacle: str | None) -> dict[str, Any]:
+    """Everything that models of one program have in common."""
+    module, loss, optimizer = built
+    facts: dict[str, Any] = {}
+    own = {id(tensor): name for name, tensor in (*module.named_parameters(), *module.named_buffers())}
+    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    for name, layer in module.named_modules(remove_duplicate=False):
+        facts |= _attributes(layer, f"layer {name}" if name else "the module", own)
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        facts[f"the shape of {name}"] = tuple(tensor.shape)
+        facts[f"the type of {name}"] = (tensor.dtype, tensor.device, type(tensor))
+        facts[f"whether {name} is trained"] = tensor.requires_grad and id(tensor) in held
+    saved = module.state_dict(keep_vars=True)
+    facts["what the state_dict holds"] = tuple((key, own.get(id(value))) for key, value in saved.items())
+    if isinstance(loss, torch.nn.Module):
+        for name, layer in loss.named_modules():
+            facts |= _attributes(layer, f"layer {name} of the loss" if name else "the loss", {})
+    facts["the loss"] = _value(dict(loss.state_dict()) if isinstance(loss, torch.nn.Module) else loss, {})
+    facts["the class of the optimizer"] = type(optimizer)
+    facts["the switches of the optimizer"] = flags
+    facts[OBSTACLE] = obstacle or next(_obstacles(built, facts, held - own.keys()), None)
+    return facts
+
+
+def _attributes(layer: Any, name: str, own: dict[int, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {f"the class of {name}": type(layer)}
+    for key, value in vars(layer).items():
+        if key not in OWN:
+            found[f"the attribute {key} of {name}"] = _value(value, own)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Weight:
+    """Stands for a parameter or buffer that an attribute holds besides."""
+
+    name: str
+    """What the module calls it."""
+
+
+def _value(value: Any, own: dict[int, str]) -> Any:
+    """Something to compare and hash: equal only for what does the same."""
+    if isinstance(value, PLAIN) and type(value) in PLAIN:
+        return type(value), repr(value)  # 1, 1.0 and True are equal, and NaN is not: their texts tell
+    if isinstance(value, weakref.ref):
+        return _value(value(), own)
+    if isinstance(value, torch.Tensor):
+        if id(value) in own:
+            return _Weight(own[id(value)])
+        return type(value), value.dtype, tuple(value.shape), value.requires_grad, as_array(value).tobytes()
+    if type(value) in (list, tuple, torch.Size):
+        return type(value), *(_value(one, own) for one in value)
+    if isinstance(value, dict):
+        return type(value), *((_value(key, own), _value(one, own)) for key, one in value.items())
+    if type(value) in (set, frozenset):
+        return type(value), *sorted(repr(_value(one, own)) for one in value)
+    try:
+        return type(value), cloudpickle.dumps(value)
+    except Exception:  # then it is like nothing but itself
+        return type(value), id(value)
+
+
+def _obstacles(built: tuple[Any, Any, Any], facts: dict[str, Any], strangers: set[int]) -> Iterator[str]:
+    """Why a module cannot be fused, whatever its neighbours."""
+    module, loss, _ = built
+    for name, value in facts.items():
+        if name.startswith("the attribute ") and _has_weight(value):
+            yield f"{name} ({_class_at(module, name)}) holds weights besides the parameters"
+    for name, layer in (*module.named_modules(), *_named(loss)):
+        if any(vars(layer)[key] for key in HOOKS):
+            yield f"layer {name or type(layer).__name__} has hooks"
+    for name, parameter in module.named_parameters():
+        if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
+            yield f"the parameter {name} has hooks"
+        if parameter.dtype not in (torch.float16, torch.float32, torch.float64):
+            yield f"the parameter {name} is of {parameter.dtype}"
+    if strangers:
+        yield "the optimizer holds parameters that are not the module's"
+    if not any(value is True for name, value in facts.items() if name.startswith("whether ")):
+        yield "no parameter is trained"
+    if any(name is None for _, name in facts["what the state_dict holds"]):
+        yield "its state_dict holds more than parameters and buffers"
+    if any(isinstance(one, torch.nn.Module) and any(True for _ in one.parameters()) for one in (loss, *_reached(loss))):
+        yield "the loss holds parameters"
+
+
+def _has_weight(value: Any) -> bool:
+    return isinstance(value, _Weight) or (isinstance(value, tuple) and any(map(_has_weight, value)))
+
+
+def _named(loss: Any) -> list[tuple[str, Any]]:
+    return list(loss.named_modules(prefix="loss")) if isinstance(loss, torch.nn.Module) else []
+
+
+def _class_at(module: Any, name: str) -> str:
+    layer = name.rpartition(" of layer ")[2]
+    return type(module.get_submodule(layer) if " of layer " in name else module).__name__
+
+
+def _reached(function: Any) -> list[Any]:
+    """What a function holds: the object that it is a method of, and what it closes over."""
+    found = [getattr(function, "__self__", None), getattr(function, "func", None), *getattr(function, "args", ())]
+    for cell in getattr(function, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # it is empty
+            found.append(cell.cell_contents)
+    return [*found, *(getattr(function, "keywords", None) or {}).values()]
+
+
+def told(value: Any) -> str:
+    """For a message: plain values as they are, classes by name, the rest by its type."""
+    if isinstance(value, type):
+        local = " (defined inside a function, anew with each call)" if "<locals>" in value.__qualname__ else ""
+        return value.__name__ + local
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], str):
+        return value[1]
+    if isinstance(value, tuple) and value and isinstance(value[0], type):
+        return value[0].__name__
+    return str(value)
