@@ -87,5 +87,6 @@ def test_a_killed_caller_goes_on_from_the_last_checkpoint(tmp_path: Path, undist
 def _same(found: list[list[object]], expected: list[object]) -> None:
     """To the last bit: the models go on as they were."""
     assert [[history, weights] for history, weights, _ in found] == [
-        [history, weights] for history, weights, _ in expected  # type: ignore[misc]
+        [history, weights]
+        for history, weights, _ in expected  # type: ignore[misc]
     ]

@@ -209,6 +209,13 @@ def _is_mine(folder: Path, name: str) -> bool:
     return False
 
 
+def _share_compilations(own: Path, folder: Path) -> None:
+    """Cases have their own folders, but many have the same model."""
+    (own / "shared").mkdir(parents=True)
+    (folder / "compiled").mkdir(exist_ok=True)
+    (own / "shared" / "compiled").symlink_to(folder / "compiled")
+
+
 def main(folder: Path, wanted: Sequence[str]) -> None:
     """Answer what nobody else does; a case that fails leaves its traceback."""
     import keras_questions
@@ -222,7 +229,7 @@ def main(folder: Path, wanted: Sequence[str]) -> None:
             continue
         began = time.perf_counter()
         try:
-            own.mkdir()
+            _share_compilations(own, folder)
             answer = compare(CASES[name], own) if name in CASES else keras_questions.QUESTIONS[name](own)
         except Exception:
             answer = {"error": traceback.format_exc()}

@@ -1,1 +1,179 @@
-QUESTIONS = {}
+"""What is asked about groups of Keras models besides parity; each question answers with something for a test to judge.
+
+Called by `keras_parity.py`, in a process that has Keras on JAX.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras_cases
+from keras_cases import EPOCHS, dense, keras, sequential, softmax
+from keras_parity import here, same, sizes_of_groups, train
+
+from tenfold.fuse import together
+from tenfold.fuse.fit import Fit
+from tenfold.fuse.portrait import difference
+
+QUESTIONS: dict[str, Callable[[Path], dict[str, Any]]] = {}
+STORED = "stored.pickle"
+
+
+def question(ask: Callable[[Path], dict[str, Any]]) -> Callable[[Path], dict[str, Any]]:
+    QUESTIONS[ask.__name__] = ask
+    return ask
+
+
+def normalised(lr: float, rate: float = 0.2) -> Any:
+    """Something of everything that a backend could get wrong: state, randomness, whole numbers, loops."""
+    own = (
+        keras.layers.Embedding(12, 4),
+        keras.layers.GRU(4, return_sequences=True),
+        keras.layers.Conv1D(4, 2, use_bias=False),
+        keras.layers.BatchNormalization(),
+        keras.layers.Dropout(rate),
+        keras.layers.Flatten(),
+    )
+    return sequential(*own, softmax(), lr=lr, shape=(5,))
+
+
+def simple(lr: float, rate: float = 0.2) -> Any:
+    own = dense(5, "relu", use_bias=False), keras.layers.BatchNormalization(), keras.layers.Dropout(rate)
+    return sequential(*own, softmax(), lr=lr)
+
+
+# -- neighbours -------------------------------------------------------------------------------------------------------
+
+
+@question
+def neighbours_of_nan(folder: Path) -> dict[str, Any]:
+    """Groups in which the model in the middle is broken, and one in which it is not."""
+    return _neighbours(folder, [0.2, 0.2, 0.2])
+
+
+@question
+def neighbours_of_nan_with_other_numbers(folder: Path) -> dict[str, Any]:
+    return _neighbours(folder, [0.1, 0.2, 0.3])
+
+
+def _neighbours(folder: Path, rates: list[float]) -> dict[str, Any]:
+    fit = Fit(simple, keras_cases.table(), epochs=EPOCHS, batch_size=16, validation=0.25, how="fused")
+    groups = {}
+    for lr in (0.01, float("nan"), float("inf")):
+        items = [
+            {"seed": n, "lr": own, "rate": rate}
+            for n, (own, rate) in enumerate(zip((0.02, lr, 0.03), rates, strict=True))
+        ]
+        groups[str(lr)] = train(fit, items, folder / str(lr))
+    sound, *broken = groups.values()
+    return {
+        "broken": [str(group[1].history["loss"][-1]) for group in broken],
+        "same": [same(sound[place], group[place]) for group in broken for place in (0, 2)],
+    }
+
+
+# -- what cannot be one program ---------------------------------------------------------------------------------------
+
+
+def _with_own_step(name: str) -> Callable[..., Any]:
+    def build(lr: float) -> Any:
+        def step(self: Any, *arguments: Any) -> Any:
+            return getattr(super(Own, self), name)(*arguments)
+
+        Own = type("Own", (keras.Sequential,), {name: step})  # noqa: N806
+        model = Own([keras.Input((6,)), softmax()])
+        model.compile(keras.optimizers.Adam(lr), "sparse_categorical_crossentropy")
+        return model
+
+    return build
+
+
+def eager(lr: float) -> Any:
+    model = sequential(softmax(), lr=lr)
+    model.compile(keras.optimizers.Adam(lr), model.loss, run_eagerly=True)
+    return model
+
+
+def averaged(lr: float) -> Any:
+    return sequential(softmax(), optimizer=keras.optimizers.Adam(lr, use_ema=True))
+
+
+@question
+def declined(folder: Path) -> dict[str, Any]:
+    """What becomes of models that cannot be trained together."""
+    found = {}
+    callbacks = {"callback": [keras.callbacks.TerminateOnNaN()]}
+    builds = {
+        "train_step": _with_own_step("train_step"),
+        "test_step": _with_own_step("test_step"),
+        "run_eagerly": eager,
+        "use_ema": averaged,
+        "callback": keras_cases.plain,
+    }
+    for name, build in builds.items():
+        fit = Fit(build, keras_cases.table(), epochs=1, callbacks=callbacks.get(name, ()))
+        (folder / name).mkdir()
+        found[name] = [f"{type(one).__name__}: {one}" for one in train(fit, keras_cases.items(), folder / name)]
+    return found
+
+
+@question
+def declined_among_others(folder: Path) -> dict[str, Any]:
+    """One model is declined and one cannot be built; the others are trained."""
+
+    def build(lr: float, kind: str) -> Any:
+        if kind == "broken":
+            raise OSError("no weights.h5 here")
+        return averaged(lr) if kind == "averaged" else keras_cases.plain(lr)
+
+    fit = Fit(build, keras_cases.table(), epochs=1)
+    items = [{"seed": n, "lr": 0.01, "kind": kind} for n, kind in enumerate(("", "averaged", "broken", ""))]
+    return {"found": [f"{type(one).__name__}: {one}" for one in train(fit, items, folder)]}
+
+
+@question
+def widths(folder: Path) -> dict[str, Any]:
+    """Models of two widths, and what is said about them."""
+
+    def build(lr: float, units: int) -> Any:
+        return sequential(dense(units), softmax(), lr=lr)
+
+    fit = Fit(build, keras_cases.table(), epochs=1, batch_size=16, how="fused")
+    items = keras_cases.items(units=(4, 7, 4))
+    with sizes_of_groups(None) as sizes:
+        trained = train(fit, items, folder)
+    members = [fit.member(params, here(n, folder)) for n, params in enumerate(items)]
+    workshop, models = together.build_all(fit, members, {}, folder)
+    portraits = [workshop.portrait(models[place]) for place in (0, 1)]
+    shapes = [[list(array.shape) for array in result.weights] for result in trained]
+    return {"sizes": sizes, "difference": difference(*portraits), "shapes": shapes}
+
+
+# -- other backends ---------------------------------------------------------------------------------------------------
+
+
+@question
+def stored(folder: Path) -> dict[str, Any]:
+    """Leaves results, and what their models say here, for processes with other backends."""
+    x, y = keras_cases.words()
+    fit = Fit(normalised, (x, y), epochs=2, batch_size=16, how="fused")
+    results = [fit.received(result) for result in train(fit, keras_cases.items(rate=(0.1, 0.2, 0.3)), folder)]
+    outputs = [result.model().predict(x, verbose=0) for result in results]
+    (folder.parent / STORED).write_bytes(pickle.dumps((results, outputs)))
+    return {"how": results[0].how}
+
+
+def reopened(path: Path) -> dict[str, Any]:
+    """In another backend: whether weights are the same, and how far outputs are from what they were."""
+    results, outputs = pickle.loads(path.read_bytes())
+    x, _ = keras_cases.words()
+    models = [result.model(normalised) for result in results]
+    pairs = [zip(m.get_weights(), r.weights, strict=True) for m, r in zip(models, results, strict=True)]
+    return {
+        "backend": keras.backend.backend(),
+        "same": [all(a.dtype == b.dtype and (a == b).all() for a, b in pair) for pair in pairs],
+        "apart": [float(abs(m.predict(x, verbose=0) - o).max()) for m, o in zip(models, outputs, strict=True)],
+    }

@@ -67,9 +67,9 @@ def test_files_with_pickles_are_refused(tmp_path: Path) -> None:
 
 def test_only_large_files_are_streamed_in_whole_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     numpy.save(tmp_path / "x.npy", numpy.zeros((100, 5)))
-    data = columns.columns((tmp_path / "x.npy", numpy.zeros(100)), "data")
-    assert not data.streams
+    assert not columns.columns((tmp_path / "x.npy", numpy.zeros(100)), "data").streams
     monkeypatch.setattr(columns, "STREAM_ABOVE", 1000)
+    data = columns.columns((tmp_path / "x.npy", numpy.zeros(100)), "data")
     monkeypatch.setattr(columns, "BLOCK", 48 * 20)
     assert data.streams
     assert data.blocks(8) == [slice(start, min(start + 16, 100)) for start in range(0, 100, 16)]

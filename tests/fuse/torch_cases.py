@@ -9,6 +9,7 @@ import numpy
 import torch
 import torch._dynamo  # the first optimizer would, which sets an environment variable in the middle of a test
 from torch import nn
+from torch.nn import functional
 
 from tenfold.fuse import torch_plain
 from tenfold.fuse.building import Member, construct, member
@@ -93,6 +94,14 @@ class Forgetful(nn.Module):
 
     def forward(self, x: Any) -> Any:
         return self.head(x)
+
+
+class Sly(nn.Linear):
+    """Does something else where it is fused."""
+
+    def forward(self, x: Any) -> Any:
+        fused = torch._C._functorch.is_functorch_wrapped_tensor(self.weight)
+        return super().forward(x) * (2.0 if fused else 1.0)
 
 
 class TwoInputs(nn.Module):
@@ -185,3 +194,112 @@ def check_same(one: Any, history: Any, weights: Any, *, rtol: float = 1e-4) -> N
     for name, array in weights.items():
         assert one.weights[name].dtype == array.dtype
         numpy.testing.assert_allclose(one.weights[name], array, rtol=rtol, atol=rtol / 10, err_msg=name)
+
+
+def check_parity(
+    fit_settings: dict[str, Any], params: list[dict[str, Any]], folder: Path, kind: str = "dense"
+) -> list[Any]:
+    """Fused, looped and alone; returns what was fused."""
+    fused = together(fit_of(kind, how="fused", **fit_settings), params, folder)
+    looped = together(fit_of(kind, how="looped", **fit_settings), params, folder)
+    for one, other, (history, weights, best) in zip(
+        fused, looped, alone(fit_of(kind, **fit_settings), params), strict=True
+    ):
+        assert one.how.startswith("fused: "), one.how
+        assert other.how == 'looped: how="looped" was asked for'
+        assert one.best_epoch == other.best_epoch == best
+        check_same(one, history, weights)
+        check_same(other, history, weights, rtol=0)
+    return fused
+
+
+def check_looped(reason: str, fit: Any, params: list[dict[str, Any]], folder: Path) -> None:
+    found = together(fit, params, folder)
+    for one, (history, weights, _) in zip(found, alone(fit, params), strict=True):
+        assert reason in one.how
+        assert one.how.startswith("looped: ")
+        check_same(one, history, weights, rtol=0)
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+REASONS = {
+    "gru": "(GRU) holds weights besides the parameters",
+    "dropout": "Dropout draws from PyTorch's global random numbers",
+    "counting": "its forward pass changes the attribute calls of the module",
+    "deciding": "vmap does not support Deciding: ",
+    "forgetful": "the parameter spare.weight has no part in the loss",
+    "cumulative batch norm": "vmap does not support Sequential: ",
+}
+
+OPTIMIZERS: dict[str, list[dict[str, Any]]] = {
+    "SGD": [{"lr": 0.1}, {"lr": 0.02, "weight_decay": 0.1}],
+    "SGD momentum": [{"momentum": 0.9, "dampening": 0.3}, {"momentum": 0.5, "weight_decay": 0.1, "lr": 0.1}],
+    "SGD nesterov": [{"momentum": 0.9, "nesterov": True}, {"momentum": 0.5, "nesterov": True, "lr": 0.1}],
+    "Adam": [{"betas": (0.8, 0.9)}, {"betas": (0.9, 0.999), "weight_decay": 0.1, "eps": 1e-3, "lr": 0.1}],
+    "Adam amsgrad": [{"amsgrad": True}, {"amsgrad": True, "betas": (0.5, 0.6), "lr": 0.1}],
+    "AdamW": [{"weight_decay": 0.3}, {"weight_decay": 0.0, "lr": 0.1}, {"betas": (0.7, 0.95)}],
+    "RMSprop": [{"alpha": 0.8}, {"alpha": 0.99, "weight_decay": 0.1, "eps": 1e-3}],
+    "RMSprop momentum": [{"momentum": 0.9}, {"momentum": 0.2, "lr": 0.02}],
+    "RMSprop centered": [{"centered": True, "alpha": 0.8}, {"centered": True, "momentum": 0.0, "lr": 0.001}],
+    "RMSprop both": [{"centered": True, "momentum": 0.3}, {"centered": True, "momentum": 0.6, "lr": 0.001}],
+    "NAdam": [{"momentum_decay": 0.1}, {"betas": (0.7, 0.9), "weight_decay": 0.1, "lr": 0.05}],
+    "NAdam decoupled": [
+        {"decoupled_weight_decay": True, "weight_decay": 0.5},
+        {"decoupled_weight_decay": True, "momentum_decay": 0.3},
+    ],
+}
+
+
+def built_with(change: Any) -> Any:
+    def changed(lr: float) -> tuple[Any, Any, Any]:
+        module, loss, optimizer = build(lr=lr)
+        return change(module, loss, optimizer) or (module, loss, optimizer)
+
+    return changed
+
+
+UNUSUAL: dict[str, tuple[str, Any]] = {
+    "optimizer": (
+        "the optimizer Adagrad has no fused form",
+        lambda m, f, o: (m, f, torch.optim.Adagrad(m.parameters())),
+    ),
+    "groups": (
+        "several groups of parameters with different settings",
+        lambda m, f, o: (
+            m,
+            f,
+            torch.optim.SGD([{"params": m[0].parameters(), "lr": 1.0}, {"params": m[2].parameters()}]),
+        ),
+    ),
+    "maximize": ("Adam(maximize=True)", lambda m, f, o: (m, f, torch.optim.Adam(m.parameters(), maximize=True))),
+    "schedule": ("a learning-rate scheduler", lambda m, f, o: torch.optim.lr_scheduler.StepLR(o, 2) and None),
+    "hook": ("has hooks", lambda m, f, o: m[0].register_forward_hook(lambda *_: None) and None),
+    "parameter hook": (
+        "the parameter 0.weight has hooks",
+        lambda m, f, o: m[0].weight.register_hook(lambda g: 2 * g) and None,
+    ),
+    "loss": ("the loss holds parameters", lambda m, f, o: (m, lambda out, y: f(out, y) + m[0].weight.sum() ** 2, o)),
+}
+
+
+def variant(**changes: Any) -> tuple[Any, Any, Any]:
+    rate, width = changes.get("rate", 0.1), changes.get("width", 8)
+    module = nn.Sequential(nn.Linear(6, width), nn.LeakyReLU(rate), nn.Linear(width, CLASSES))
+    module[1].note = changes.get("note")
+    loss = nn.CrossEntropyLoss(label_smoothing=changes.get("smoothing", 0.0), weight=changes.get("weight"))
+    loss = changes.get("loss", loss)
+    optimizer = getattr(torch.optim, changes.get("optimizer", "SGD"))
+    return module, loss, optimizer(module.parameters(), lr=0.1, **changes.get("settings", {}))
+
+
+DIFFERENCES: list[tuple[dict[str, Any], str]] = [
+    ({"width": 9}, "shapes differ in 0.weight: (8, 6) and (9, 6)"),
+    ({"rate": 0.2}, "the attribute negative_slope of layer 1 differs: 0.1 and 0.2"),
+    ({"note": 1}, "the attribute note of layer 1 differs: None and 1"),
+    ({"smoothing": 0.1}, "the attribute label_smoothing of the loss differs: 0.0 and 0.1"),
+    ({"weight": torch.ones(3)}, "the loss differs"),
+    ({"loss": functional.cross_entropy}, "the loss differs"),
+    ({"optimizer": "Adam"}, "the class of the optimizer differs: 'SGD' and 'Adam'"),
+    ({"settings": {"momentum": 0.9}}, "the switches of the optimizer differs: [] and ['momentum']"),
+]

@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tenfold.errors import BadCall
 from tenfold.journal import fingerprint
@@ -89,6 +89,8 @@ def _value(text: str) -> Any:
 
 def with_settings(task: Callable[..., Any], given: dict[str, Any]) -> Callable[..., Any]:
     """`task` with its settings, once it is known that it takes them and one item."""
+    if hasattr(task, "with_params"):  # a Fit: settings are parameters of every model
+        return cast("Callable[..., Any]", task.with_params(given)) if given else task
     name = fingerprint.name_of(task)
     try:
         signature = inspect.signature(task)

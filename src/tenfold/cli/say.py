@@ -122,6 +122,9 @@ def emit(result: Mapping[str, Any]) -> None:
 
 def plain(value: Any, depth: int = DEPTH) -> Any:
     """The value as JSON can hold it; what it cannot is shown as Python would, shortened."""
+    row = getattr(value, "__tenfold_row__", None)
+    if row is not None and not isinstance(value, type):
+        value = row()
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,8 @@ from tenfold.errors import BadCall
 STREAM_ABOVE = 1 << 30
 """Bytes of mapped files above which they are read block by block. A fixed number, because the order of rows depends on
 it, and results must not depend on the machine."""
-BLOCK = 1 << 28
-"""Bytes of a block: large enough that a disk reads at full speed, small enough for two of them in any memory."""
+BLOCK = 1 << 27
+"""Bytes of a block: large enough that a disk reads at full speed, small enough for a few of them in any memory."""
 PARTS = ("x", "y", "sample_weight")
 
 Tree = Any
@@ -54,6 +54,11 @@ class Columns:
     """What should come out; None where the model needs none."""
     weight: numpy.ndarray | None
     """How much each row counts."""
+    streams: bool = False
+    """It is read block by block: files that are larger than `STREAM_ABOVE`. Told once, by the caller: in a worker a
+    mapped file is an array like any other."""
+    passing: bool = False
+    """Read for one use: nobody needs to keep it."""
 
     def __len__(self) -> int:
         return len(leaves(self.x)[0])
@@ -67,16 +72,10 @@ class Columns:
     def nbytes(self) -> int:
         return sum(int(array.nbytes) for array in leaves(self.parts) if array is not None)
 
-    @property
-    def streams(self) -> bool:
-        """Whether it is read block by block: files that are larger than `STREAM_ABOVE`."""
-        files = [array for array in leaves(self.parts) if isinstance(array, numpy.memmap)]
-        return sum(array.nbytes for array in files) > STREAM_ABOVE
-
     def take(self, rows: slice | numpy.ndarray) -> Columns:
         """Some rows."""
         x, y, weight = mapped(lambda array: None if array is None else array[rows], (self.x, self.y, self.weight))
-        return Columns(x, y, weight)
+        return Columns(x, y, weight, self.streams)
 
     def blocks(self, batch_size: int) -> list[slice]:
         """Where it is cut for reading: whole batches, except at the end. One block where it is not streamed."""
@@ -105,7 +104,8 @@ def columns(data: Any, name: str) -> Columns:
         faults.append(f"sample_weight has the shape {found.weight.shape}, expected one number a row")
     if faults:
         raise BadCall(f"{name}: {'; '.join(faults)}")
-    return found
+    files = [array for array in leaves(found.parts) if isinstance(array, numpy.memmap)]
+    return replace(found, streams=sum(array.nbytes for array in files) > STREAM_ABOVE)
 
 
 def _parts(data: Any, name: str) -> tuple[Any, Any, Any]:
@@ -167,7 +167,7 @@ def weighted(data: Columns, class_weight: Mapping[int, float] | None) -> Columns
     weight = numpy.ones(len(y), numpy.float32)
     for number, value in class_weight.items():
         weight[classes == number] = value
-    return Columns(data.x, y, weight)
+    return replace(data, weight=weight)
 
 
 def check_rows(rows: Any, name: str, count: int) -> numpy.ndarray:

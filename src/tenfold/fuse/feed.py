@@ -28,11 +28,11 @@ class Feed:
         if own and whole.streams:
             raise Declined("models with rows of their own need data that fits in memory, and this is streamed")
         self._validation = fit.validation_columns
-        if self._validation is None and fit.rows_of(members[0])[1]:
-            self._validation = (
-                whole if fit.own_validation(members[0]) else whole.take(slice(fit.rows_of(None)[0], None))
-            )
-        self._blocks = [self._training.take(cut) for cut in self._training.blocks(fit.batch_size)]
+        if fit.own_validation(members[0]):
+            self._validation = whole
+        elif self._validation is None and fit.validation is not None:
+            self._validation = whole.take(slice(fit.rows_of(None)[0], None))
+        self._blocks = self._cut(self._training)
         self._scored = [] if self._validation is None else self._cut(self._validation)
 
     def _cut(self, columns: Columns) -> list[Columns]:
@@ -64,6 +64,12 @@ class Feed:
         for block in _ahead(self._scored):
             yield block, numpy.stack([self._fit.validation_rows(member) for member in members]) if own else None
 
+    def scored(self, member: Member) -> Columns | None:
+        """All rows that one model is scored on, with nothing read yet."""
+        if self._validation is None or not self._fit.own_validation(member):
+            return self._validation
+        return self._validation.take(self._fit.validation_rows(member))
+
     @property
     def sample(self) -> Columns:
         """A few rows, for shapes."""
@@ -71,8 +77,8 @@ class Feed:
 
 
 def _ahead(blocks: list[Columns]) -> Iterator[Columns]:
-    """Read the next block while the last one is used. One block is used as it is, where it lies."""
-    if len(blocks) <= 1:
+    """Read the next block while the last one is used. What is not streamed is used as it is, where it lies."""
+    if len(blocks) == 0 or not blocks[0].streams:
         yield from blocks
         return
     with ThreadPoolExecutor(1, thread_name_prefix="tenfold-read") as reader:
@@ -86,4 +92,4 @@ def _ahead(blocks: list[Columns]) -> Iterator[Columns]:
 
 def _read(block: Columns) -> Columns:
     x, y, weight = mapped(lambda array: None if array is None else numpy.array(array), (block.x, block.y, block.weight))
-    return Columns(x, y, weight)
+    return Columns(x, y, weight, passing=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -17,12 +19,14 @@ from tenfold.fuse.columns import Columns, columns, leaves, split, weighted
 from tenfold.fuse.result import FitResult
 from tenfold.fuse.stopping import EarlyStopping, adopted
 from tenfold.machine.installed import command, version
+from tenfold.plan.seats import Seat
 from tenfold.work.here import Here, here
 
 How = Literal["auto", "fused", "looped", "alone"]
 
 BACKEND = {"KERAS_BACKEND": "jax"}
 """What a worker that trains groups has in its environment, whatever the caller has."""
+SHOWN = 3  # faults, of parameter sets that are all wrong in the same way
 MODULES = ("jax", "jax.numpy", "keras")
 """What its nursery imports."""
 
@@ -174,6 +178,24 @@ class Fit:
         if not isinstance(params, Mapping):
             return None
         return tuple((name, _likeness(params[name])) for name in sorted(map(str, params)) if name != "seed")
+
+    def check(self, items: Sequence[Any]) -> None:
+        """Refuse parameter sets that cannot work, all in one message."""
+        faults = []
+        for index, params in enumerate(items):
+            try:
+                self.member(params, Here(index, 1, 0, Seat(0, 1, (), (), None), "", None))
+            except BadCall as error:
+                faults.append(f"item {index}: {error}")
+        if faults:
+            more = f"; and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
+            raise BadCall("; ".join(faults[:SHOWN]) + more)
+
+    def with_params(self, params: Mapping[str, Any]) -> Fit:
+        """The same job, with parameters that all models have."""
+        found = copy.copy(self)
+        found.build = functools.partial(self.build, **params)
+        return found
 
     def refusal(self, frameworks: Sequence[str]) -> str | None:
         """Why no model can be trained with others, where that is known beforehand."""

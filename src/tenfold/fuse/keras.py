@@ -53,7 +53,7 @@ class KerasWorkshop:
     def stack(self, models: Sequence[Built], rows: int, chunk: int | None) -> tuple[Stack, int, str]:
         code = self._code(models)
         if chunk is not None:
-            return Stack(code, models, chunk), chunk, f"{len(models)} models, {chunk} at a time, as before"
+            return Stack(code, models, chunk), chunk, f"{_count(models)} {_words(chunk)}, as before"
         best: tuple[float, int, Stack] | None = None
         tried = []
         for size in self._sizes(code, models):
@@ -72,7 +72,7 @@ class KerasWorkshop:
         assert best is not None
         seconds, size, stack = best
         stack.step_seconds = seconds or None
-        return stack, size, f"{len(models)} models {_words(size)}" + (f" ({', '.join(tried)})" if tried else "")
+        return stack, size, f"{_count(models)} {_words(size)}" + (f" ({', '.join(tried)})" if tried else "")
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
@@ -129,6 +129,10 @@ class KerasWorkshop:
 def _even(count: int, most: int) -> int:
     """The size of chunks of at most `most` that fills the last one best."""
     return -(-count // -(-count // most))
+
+
+def _count(models: Sequence[Any]) -> str:
+    return f"{len(models)} model" + ("s" if len(models) > 1 else "")
 
 
 def _words(size: int) -> str:

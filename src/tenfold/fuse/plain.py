@@ -74,9 +74,8 @@ def _stopping(fit: Fit) -> Any:
 
 
 def _validation(feed: Feed, member: Member) -> tuple[Any, ...] | None:
-    for block, rows in feed.validation([member]):
-        return (block if rows is None else block.take(rows[0])).parts
-    return None
+    found = feed.scored(member)
+    return None if found is None else found.parts
 
 
 def _batches(fit: Fit, feed: Feed, member: Member) -> Any:

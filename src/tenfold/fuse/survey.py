@@ -50,6 +50,7 @@ class Survey:
         self.likeness = fit.likeness
         self.refusal = fit.refusal
         self.variables = fit.variables
+        self.check = fit.check
 
     def __call__(self, params: Any) -> Finding:
         return _alone("as asked")

@@ -23,24 +23,12 @@ import torch
 from torch.func import functional_call, grad, vmap
 
 from tenfold import machine
-from tenfold.fuse import Stack
+from tenfold.fuse import Stack, torch_plain, torch_step
 from tenfold.fuse.columns import Columns, mapped
-from tenfold.fuse.torch_optimizers import Settings, Updates, read
-from tenfold.fuse.torch_plain import FACTORS, Looped, Outcome, Single, first_difference, rehearse, unpacked
-from tenfold.fuse.torch_step import (
-    OBSTACLE,
-    Blocks,
-    Data,
-    Objective,
-    Randomness,
-    arguments,
-    as_array,
-    batch,
-    describe,
-    length,
-    part,
-    told,
-)
+from tenfold.fuse.portrait import Portrait
+from tenfold.fuse.torch_optimizers import SCALE_FREE, Settings, Updates, read
+from tenfold.fuse.torch_plain import Looped, Outcome, Single
+from tenfold.fuse.torch_step import Blocks, Data, Objective, Randomness, as_array, batch, declining, length, part
 from tenfold.work.run import Declined
 
 if TYPE_CHECKING:
@@ -67,7 +55,7 @@ class Model:
     @property
     def obstacle(self) -> str | None:
         """Why it cannot be fused with any other."""
-        return self.facts[OBSTACLE]  # type: ignore[no-any-return]
+        return self.facts[torch_step.OBSTACLE]  # type: ignore[no-any-return]
 
 
 class TorchWorkshop:
@@ -79,7 +67,7 @@ class TorchWorkshop:
 
     def take(self, built: Any) -> Model:
         randomness = Randomness()
-        module, loss, optimizer = unpacked(built)
+        module, loss, optimizer = torch_plain.unpacked(built)
         objective = Objective(loss, self._fit.metrics)
         for data in (self._fit.data, self._fit.validation_columns):
             objective.check(data)
@@ -87,7 +75,7 @@ class TorchWorkshop:
             raise Declined("the module has parameters without a shape; call it once in build, before the optimizer")
         found = read(optimizer)
         settings, reason = (None, found) if isinstance(found, str) else (found, None)
-        facts = describe((module, loss, optimizer), settings.flags if settings is not None else None, reason)
+        facts = torch_step.describe((module, loss, optimizer), settings.flags if settings is not None else None, reason)
         return Model((module, loss, optimizer), randomness, settings, facts)
 
     def same(self, models: Sequence[Model]) -> list[list[int]]:
@@ -96,12 +84,10 @@ class TorchWorkshop:
             groups.setdefault(tuple(model.facts.items()), []).append(place)
         return list(groups.values())
 
-    def difference(self, one: Model, other: Model) -> str:
-        for name in {**one.facts, **other.facts}:
-            first, second = (told(model.facts.get(name, "none")) for model in (one, other))
-            if one.facts.get(name) != other.facts.get(name):
-                return f"{name} differs: {first} and {second}" if first != second else f"{name} differs"
-        return "they do not differ"
+    def portrait(self, model: Model) -> Portrait:
+        shapes = {name: value for name, value in model.facts.items() if name.startswith("the shape of ")}
+        settings = {name: torch_step.told(value) for name, value in model.facts.items() if name not in shapes}
+        return Portrait({name.removeprefix("the shape of "): shape for name, shape in shapes.items()}, settings)
 
     def stack(self, models: Sequence[Model], rows: int, chunk: int | None) -> tuple[Stack, int, str]:
         if chunk is not None:
@@ -116,8 +102,7 @@ class TorchWorkshop:
         return Looped([Single(m.built, self._fit.metrics, self._fit.batch_size, m.randomness) for m in models])
 
     def _fused(self, models: Sequence[Model], chunk: int) -> Fused:
-        stopping = self._fit.stopping
-        best = stopping is not None and stopping.restore_best
+        best = self._fit.stopping is not None and self._fit.stopping.restore_best
         return Fused(models, self._fit.metrics, self._fit.batch_size, chunk, best=best)
 
     def _choose(self, models: Sequence[Model], rows: int) -> tuple[int, str]:
@@ -127,7 +112,7 @@ class TorchWorkshop:
         if models[0].obstacle is not None:
             return 1, models[0].obstacle
         if len(models) == 1:
-            return 1, "there is no other model of this shape"
+            return 1, "no other model is the same program"
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")  # vmap says in a warning that it calls an operation once for each model
             trial = Trial(self._fit, models[0], self._sample)
@@ -162,9 +147,11 @@ class Fused:
         self._batch_size, self._chunk, self._count = batch_size, chunk, len(models)
         facts = models[0].facts
         self._saved: list[tuple[str, str]] = list(facts["what the state_dict holds"])
-        self._ties = len({name for _, name in self._saved}) < len(self._saved)
         named = [dict((*m.built[0].named_parameters(), *m.built[0].named_buffers())) for m in models]
         self.tensors = {name: torch.stack([own[name].detach() for own in named]) for name in named[0]}
+        twice = {"remove_duplicate": False}
+        every = (*self.module.named_parameters(**twice), *self.module.named_buffers(**twice))
+        self._ties = len(every) > len(self.tensors)
         self.trained = [name for name in self.tensors if facts[f"whether {name} is trained"]]
         self._buffers = [name for name, _ in self.module.named_buffers()]
         self._best = {name: tensor.clone() for name, tensor in self.tensors.items()} if best else {}
@@ -179,18 +166,18 @@ class Fused:
     # -- an epoch -------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        self._sums = [
-            torch.zeros(len(self), dtype=torch.float64, device=self.blocks.device) for _ in self.objective.names
-        ]
+        shape = (len(self.objective.names), len(self))
+        self._sums = torch.zeros(shape, dtype=torch.float64, device=self.blocks.device)
         self._rows = numpy.zeros(len(self))
 
     def train(self, block: Columns, order: numpy.ndarray) -> None:
         data, rows = self.blocks.tensors(block), self.blocks.rows(order)
         self.module.train()
-        for cut in self._cuts():
-            for places in rows[cut].split(self._batch_size, dim=1):
-                gradients = self.gradients(cut, batch(data, places))
-                self.updates.step(cut, [self.tensors[name][cut] for name in self.trained], gradients)
+        with declining():
+            for cut in self._cuts():
+                for places in rows[cut].split(self._batch_size, dim=1):
+                    gradients = self.gradients(cut, batch(data, places))
+                    self.updates.step(cut, [self.tensors[name][cut] for name in self.trained], gradients)
 
     def test(self, block: Columns, rows: numpy.ndarray | None) -> None:
         data = self.blocks.tensors(block)
@@ -198,18 +185,16 @@ class Fused:
         count = length(data) if own is None else own.shape[1]
         size = self.objective.test_rows(self._batch_size)
         self.module.eval()
-        for start in range(0, count, size):
-            stop = min(start + size, count)
-            for cut in self._cuts():
-                some = part(data, start, stop) if own is None else batch(data, own[cut, start:stop])
-                with torch.no_grad():
-                    found = self._call(vmap(self._one, (0, 0, _axes(some, shared=own is None))), cut, some)[1]
-                self._note(cut, stop - start, found)
+        with declining(), torch.no_grad():
+            for start in range(0, count, size):
+                for cut in self._cuts():
+                    stop = min(start + size, count)
+                    some = part(data, start, stop) if own is None else batch(data, own[cut, start:stop])
+                    scored = vmap(self._one, (0, 0, _axes(some, shared=own is None)))
+                    self._note(cut, stop - start, self._call(scored, cut, some)[1])
 
     def logs(self) -> dict[str, numpy.ndarray]:
-        return {
-            name: total.cpu().numpy() / self._rows for name, total in zip(self.objective.names, self._sums, strict=True)
-        }
+        return dict(zip(self.objective.names, self._sums.cpu().numpy() / self._rows, strict=True))
 
     # -- between epochs -------------------------------------------------------------------------------------------
 
@@ -251,7 +236,7 @@ class Fused:
         """The loss of one model on one batch, and what else comes of it."""
         x, y, weight = data
         values = {**trained, **others}
-        outputs = functional_call(self.module, values, *arguments(x), tie_weights=self._ties)
+        outputs = functional_call(self.module, values, *torch_step.arguments(x), tie_weights=self._ties)
         loss = self.objective.loss(outputs, y, weight)
         scores = [loss.detach(), *self.objective.scores(outputs, y)]
         return loss, (scores, [values[name] for name in self._buffers])  # what the module wrote is in `values`
@@ -296,24 +281,27 @@ class Trial:
         try:
             single = self._copy()
         except Exception as error:
-            return f"it cannot be copied: {_line(error)}"
+            return f"it cannot be copied: {torch_step.line(error)}"
         data = Blocks(single.module).tensors(self._sample)
         before = self._facts(single)
-        try:
-            expected = rehearse(single, data, fused.trained)
-        except Exception as error:  # trained alone, it says so itself
-            raise Declined(f"a step cannot be taken: {type(error).__name__}: {_line(error)}") from error
+        with declining():
+            expected = torch_plain.rehearse(single, data, fused.trained)
         self.nbytes = expected.nbytes
-        reason = self._impure(single, before) or next(
-            (f"the parameter {name} has no part in the loss" for name, g in expected.gradients.items() if g is None),
-            None,
-        )
-        if reason is not None:
-            return reason
+        unused = [name for name, gradient in expected.gradients.items() if gradient is None]
+        reason = f"the parameter {unused[0]} has no part in the loss" if unused else None
+        return self._impure(single, before) or reason or self._compare(fused, expected, data)
+
+    def _compare(self, fused: Fused, expected: Outcome, data: Data) -> str | None:
+        name = type(fused.module).__name__
         try:
-            return first_difference(expected, self._found(fused, expected, data))
+            found = self._found(fused, expected, data)
         except Exception as error:
-            return f"vmap does not support {type(single.module).__name__}: {_line(error)}"
+            return f"vmap does not support {name}: {torch_step.line(error)}"
+        reason = torch_plain.first_difference(expected, found)
+        noise = None if self._fit.how == "fused" else torch_plain.only_rounding(expected, found)
+        if reason is None and noise is not None and (kind := type(self._model.built[2]).__name__) in SCALE_FREE:
+            return f"the gradient of {noise} is zero but for rounding, and {kind} makes steps of that"
+        return reason
 
     def seconds_fused(self, fused: Fused) -> float:
         """A step of all of these."""
@@ -333,7 +321,7 @@ class Trial:
 
     def _facts(self, single: Single) -> dict[str, Any]:
         single.module.train()
-        return describe((single.module, self._model.built[1], single.optimizer), None, None)
+        return torch_step.describe((single.module, single.loss, single.optimizer), None, None)
 
     def _impure(self, single: Single, before: dict[str, Any]) -> str | None:
         """What the steps of a model have done besides changing its tensors."""
@@ -354,7 +342,7 @@ class Trial:
         gradients = {name: tensor[0] for name, tensor in zip(fused.trained, given, strict=True)}
         buffers = {name: fused.tensors[name][0].clone() for name in expected.buffers}
         logs = {"train": _first_row(fused)}
-        for factor in FACTORS:
+        for factor in torch_plain.FACTORS:
             pairs = [torch.stack([expected.gradients[name] * factor] * 2) for name in fused.trained]
             fused.updates.step(both, [fused.tensors[name] for name in fused.trained], pairs)
         moved = {name: fused.tensors[name][0] - expected.start[name] for name in fused.trained}
@@ -403,7 +391,3 @@ def _even(count: int, most: int) -> int:
 
 def _words(size: int) -> str:
     return "one at a time" if size == 1 else f"{size} at a time"
-
-
-def _line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

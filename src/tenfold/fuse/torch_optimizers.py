@@ -20,6 +20,8 @@ Tensors = list[Any]
 """A tensor for each parameter, with a row for each model."""
 
 KINDS = ("SGD", "Adam", "AdamW", "RMSprop", "NAdam")
+SCALE_FREE = ("Adam", "AdamW", "RMSprop", "NAdam")
+"""Whose steps are as long for a gradient of nothing but rounding as for a large one."""
 IRRELEVANT = ("params", "foreach", "fused", "capturable", "param_names")
 """Settings that choose how a step is computed, and not what."""
 

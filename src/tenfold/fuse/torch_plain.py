@@ -23,7 +23,18 @@ from tenfold.fuse.building import Member
 from tenfold.fuse.columns import Columns
 from tenfold.fuse.feed import Feed
 from tenfold.fuse.stopping import Watch
-from tenfold.fuse.torch_step import Blocks, Data, Objective, Randomness, arguments, as_array, batch, length, part
+from tenfold.fuse.torch_step import (
+    Blocks,
+    Data,
+    Objective,
+    Randomness,
+    arguments,
+    as_array,
+    batch,
+    declining,
+    length,
+    part,
+)
 
 if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
@@ -84,8 +95,8 @@ class Single:
     """One model in training, with random numbers of its own."""
 
     def __init__(self, built: tuple[Any, Any, Any], metrics: Sequence[Any], size: int, randomness: Randomness) -> None:
-        self.module, loss, self.optimizer = built
-        self.objective = Objective(loss, metrics)
+        self.module, self.loss, self.optimizer = built
+        self.objective = Objective(self.loss, metrics)
         self.randomness = randomness
         self._batch_size = size
         self.begin()
@@ -183,14 +194,16 @@ class Looped:
 
     def train(self, block: Columns, order: numpy.ndarray) -> None:
         data, rows = self._blocks.tensors(block), self._blocks.rows(order)
-        for model, own in zip(self._models, rows, strict=True):
-            model.train(data, own)
+        with declining():
+            for model, own in zip(self._models, rows, strict=True):
+                model.train(data, own)
 
     def test(self, block: Columns, rows: numpy.ndarray | None) -> None:
         data = self._blocks.tensors(block)
         every = [None] * len(self) if rows is None else self._blocks.rows(rows)
-        for model, own in zip(self._models, every, strict=True):
-            model.test(data, own)
+        with declining():
+            for model, own in zip(self._models, every, strict=True):
+                model.test(data, own)
 
     def logs(self) -> dict[str, numpy.ndarray]:
         found = [model.logs() for model in self._models]
@@ -279,19 +292,28 @@ def _same(tensor: Any) -> Any:
 
 def first_difference(expected: Outcome, found: Outcome) -> str | None:
     """Where two outcomes are not the same but for rounding, in words."""
-    largest = max(float(gradient.abs().max()) for gradient in expected.gradients.values())
+    largest = max(map(_largest, expected.gradients.values()))
     for name, start in expected.start.items():
         # Rounding is relative to the largest numbers about, not to a gradient or a step that is next to nothing.
         if not _close(found.gradients[name], expected.gradients[name], 1e-5 * largest):
             return f"a fused step gives another gradient of {name}"
-        floor = 1e-5 * float(expected.moved[name].abs().max()) + 1e-6 * float(start.abs().max())
+        floor = 1e-5 * _largest(expected.moved[name]) + 1e-6 * _largest(start)
         if not _close(found.moved[name], expected.moved[name], floor):
             return f"a fused step of the optimizer moves {name} elsewhere"
     for name, buffer in expected.buffers.items():
-        floor = 1e-5 * float(buffer.abs().max()) if buffer.numel() else 0.0
-        if not _close(found.buffers[name], buffer, floor):
+        if not _close(found.buffers[name], buffer, 1e-5 * _largest(buffer)):
             return f"a fused step gives another {name}"
     return next((name for when in expected.logs for name in _other_logs(expected.logs[when], found.logs[when])), None)
+
+
+def only_rounding(expected: Outcome, found: Outcome) -> str | None:
+    """The first parameter whose gradient is zero but for rounding, which each way of training rounds differently."""
+    largest = max(map(_largest, expected.gradients.values()))
+    for name, gradient in expected.gradients.items():
+        size = _largest(gradient)
+        if 0 < size < 1e-5 * largest and not _close(found.gradients[name], gradient, 0.05 * size):
+            return name
+    return None
 
 
 def _other_logs(expected: dict[str, float], found: dict[str, float]) -> list[str]:
@@ -300,6 +322,11 @@ def _other_logs(expected: dict[str, float], found: dict[str, float]) -> list[str
         for name, value in expected.items()
         if not numpy.isclose(found[name], value, rtol=CLOSE, atol=1e-6, equal_nan=True)
     ]
+
+
+def _largest(tensor: Any) -> float:
+    """The largest number in it that is one."""
+    return float(tensor.double().abs().nan_to_num(0.0, 0.0).max()) if tensor.numel() else 0.0
 
 
 def _close(one: Any, other: Any, floor: float) -> bool:

@@ -7,6 +7,7 @@ facts that models have in common whose steps are one program. Used by `torch_pla
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import copy
 import functools
@@ -14,6 +15,7 @@ import inspect
 import random
 import warnings
 import weakref
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +26,7 @@ import torch
 
 from tenfold.errors import BadCall
 from tenfold.fuse.columns import Columns, mapped
+from tenfold.work.run import Declined
 
 TEST_ROWS = 256  # in a batch of scoring, where the size of batches makes no difference to the scores
 PROBABILITIES = ("BCELoss", "binary_cross_entropy")
@@ -42,7 +45,7 @@ class Blocks:
     def __init__(self, module: Any) -> None:
         floats = [parameter for parameter in module.parameters() if parameter.is_floating_point()]
         self.device = floats[0].device if floats else torch.device("cpu")
-        self._double = bool(floats) and floats[0].dtype == torch.float64
+        self._floats = floats[0].dtype if floats else torch.float32
         self._known: list[tuple[Columns, Data]] = []
 
     def tensors(self, block: Columns) -> Data:
@@ -61,18 +64,17 @@ class Blocks:
         return torch.from_numpy(numpy.ascontiguousarray(order)).to(self.device)
 
     def _tensor(self, array: numpy.ndarray | None, *, whole: bool) -> Any:
-        """float64 becomes float32 unless the model is; integers become int64, except bytes that go into a model."""
+        """Floats become what the model's are, mostly float32; integers int64, except bytes that go into a model."""
         if array is None:
             return None
         kind, wanted = array.dtype.kind, array.dtype.newbyteorder("=")
-        if wanted == numpy.float64 and not self._double:
-            wanted = numpy.dtype(numpy.float32)
-        elif whole or (kind in "iu" and wanted != numpy.uint8):
+        if whole or (kind in "iu" and wanted != numpy.uint8):
             wanted = numpy.dtype(numpy.int64) if kind in "biu" else wanted
         with warnings.catch_warnings():
             # Read-only memory is as good as any: batches are copies, and nobody writes to the block itself.
             warnings.filterwarnings("ignore", message=".*not writable.*", category=UserWarning)
-            return torch.from_numpy(numpy.ascontiguousarray(array, wanted)).to(self.device)
+            tensor = torch.from_numpy(numpy.ascontiguousarray(array, wanted))
+        return tensor.to(self.device, self._floats if kind == "f" else tensor.dtype)
 
 
 def batch(data: Data, places: Any) -> Data:
@@ -199,6 +201,22 @@ def _unreduced(loss: Any) -> Callable[[Any, Any], Any] | None:
 
 def _name(function: Any) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
+
+
+@contextlib.contextmanager
+def declining() -> Iterator[None]:
+    """A step that fails here fails alone, too, and tells it there in full."""
+    try:
+        yield
+    except (Declined, BadCall):
+        raise
+    except Exception as error:
+        raise Declined(f"a step cannot be taken: {type(error).__name__}: {line(error)}") from error
+
+
+def line(error: BaseException) -> str:
+    """The first line of what an error says."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 # -- random numbers ---------------------------------------------------------------------------------------------------
@@ -352,13 +370,19 @@ def _reached(function: Any) -> list[Any]:
     return [*found, *(getattr(function, "keywords", None) or {}).values()]
 
 
-def told(value: Any) -> str:
-    """For a message: plain values as they are, classes by name, the rest by its type."""
+def told(value: Any) -> Any:
+    """A fact as a plain value, for messages: classes by name, and what has no text by something that tells it apart."""
     if isinstance(value, type):
-        local = " (defined inside a function, anew with each call)" if "<locals>" in value.__qualname__ else ""
-        return value.__name__ + local
-    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], str):
-        return value[1]
-    if isinstance(value, tuple) and value and isinstance(value[0], type):
-        return value[0].__name__
-    return str(value)
+        return value.__name__ + (" (defined in a function, anew each time)" if "<locals>" in value.__qualname__ else "")
+    if not isinstance(value, tuple):
+        return value if isinstance(value, bool | str | None) else str(value)
+    if not value or not isinstance(value[0], type):
+        return [told(one) for one in value]
+    kind, *rest = value
+    if kind in PLAIN:
+        with contextlib.suppress(ValueError, SyntaxError):  # NaN, and the types of PyTorch
+            return ast.literal_eval(rest[0])
+        return rest[0]
+    if kind in (list, tuple, torch.Size):
+        return [told(one) for one in rest]
+    return f"{kind.__name__} {zlib.crc32(repr(rest).encode()):08x}"

@@ -144,6 +144,9 @@ class Stack:
             if rest:
                 self._call("tail", place, "train", rest, numpy.ascontiguousarray(part[:, -rest:]), data, rarely=True)
 
+        if block.passing:
+            self._wait()  # or the next blocks would gather in memory before this one is used up
+
     def test(self, block: Columns, rows: numpy.ndarray | None) -> None:
         """Score the block, or each model's own rows of it."""
         data = self._on_device(block)
@@ -231,6 +234,11 @@ class Stack:
             best = min(best, time.perf_counter() - began)
         return float(best * len(self._states) / min(steps, full))
 
+    def _wait(self) -> None:
+        import jax
+
+        jax.block_until_ready([leaf for leaf in jax.tree.leaves(self._states) if isinstance(leaf, jax.Array)])
+
     # -- inside ---------------------------------------------------------------------------------------------------
 
     def _call(self, name: str, place: int, step: str, rows: int, *arguments: Any, rarely: bool = False) -> None:
@@ -254,15 +262,16 @@ class Stack:
         return numpy.concatenate([numpy.asarray(part) for part in parts])[: len(self)]
 
     def _on_device(self, block: Columns) -> Any:
-        """The block as arrays of the device. The last two are kept: one to train on, one to score."""
+        """The block as arrays of the device. The last two are kept, one to train on and one to score, but for streams."""
         import jax.numpy as jnp
 
         for known, arrays in self._blocks:
             if known is block:
                 return arrays
-        self._blocks = self._blocks[-1:]
-        self._blocks.append((block, mapped(lambda a: None if a is None else jnp.asarray(a), standard(block))))
-        return self._blocks[-1][1]
+        arrays = mapped(lambda array: None if array is None else jnp.asarray(array), standard(block))
+        if not block.passing:
+            self._blocks = [*self._blocks[-1:], (block, arrays)]
+        return arrays
 
 
 def _stacked(rows: Sequence[Any]) -> Any:

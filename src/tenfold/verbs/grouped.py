@@ -7,6 +7,7 @@ The task is asked for abilities, not for its class:
     likeness(item)       equal for items that are likely to go together
     refusal(frameworks)  why none can, or None
     variables(frameworks)  what workers need in their environment
+    check(items)         raises BadCall where items cannot work, before anything starts
     received(value)      gives a value what did not travel with it
     finished(folder)     everything is done: what was kept in the shared folder to go on from can go
 """
@@ -45,6 +46,8 @@ class Grouped(Protocol):
 
     def variables(self, frameworks: Sequence[str]) -> Mapping[str, str]: ...
 
+    def check(self, items: Sequence[Any]) -> None: ...
+
     def received(self, value: Any) -> Any: ...
 
     def finished(self, folder: Path) -> None: ...
@@ -63,6 +66,7 @@ def run(task: Grouped, items: Sequence[Any], plan: Plan, job: Job, journal: Jour
     def feed(choose: Callable[[list[int]], list[list[int]]]) -> GroupFeed:
         return GroupFeed(items, journal, resumable=journal.folder is not None, cut=choose)
 
+    task.check(items)
     refusal = task.refusal(job.frameworks) or _refusal(plan)
     fed = feed(groups)
     if refusal is None:
