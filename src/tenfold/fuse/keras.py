@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from tenfold import machine
 from tenfold.fuse import blueprint as blueprints
+from tenfold.fuse import chunks
 from tenfold.fuse.blueprint import Blueprint, Built, Drawings
 from tenfold.fuse.columns import Columns, leaves
 from tenfold.fuse.portrait import Portrait
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 AT_A_TIME = 8  # models on a CPU: enough to share each operation's cost, few enough to stay in its caches (measured)
 TRIAL_STEPS = 8
 WORTH_TRYING = 5  # times what a compilation takes that training must take before another way is tried
-MEMORY_SHARE = 0.25  # of the seat's memory that the models in training may take at once
 
 _codes: dict[Any, Code] = {}  # of this process: the next batch of the same program finds it compiled
 
@@ -53,7 +52,7 @@ class KerasWorkshop:
     def stack(self, models: Sequence[Built], rows: int, chunk: int | None) -> tuple[Stack, int, str]:
         code = self._code(models)
         if chunk is not None:
-            return Stack(code, models, chunk), chunk, f"{_count(models)} {_words(chunk)}, as before"
+            return Stack(code, models, chunk), chunk, f"{chunks.words(len(models), chunk)}, as before"
         best: tuple[float, int, Stack] | None = None
         tried = []
         for size in self._sizes(code, models):
@@ -63,7 +62,7 @@ class KerasWorkshop:
             if seconds is None:  # less than a batch: nothing to measure, and nothing to gain
                 best = (0.0, size, stack)
                 break
-            tried.append(f"{1e3 * seconds:.3g} ms a step {_words(size)}")
+            tried.append(f"{1e3 * seconds:.3g} ms a step {chunks.at_a_time(size)}")
             if best is None or seconds < best[0]:
                 best = (seconds, size, stack)
             steps = self._fit.epochs * (rows // self._fit.batch_size)
@@ -72,7 +71,7 @@ class KerasWorkshop:
         assert best is not None
         seconds, size, stack = best
         stack.step_seconds = seconds or None
-        return stack, size, f"{_count(models)} {_words(size)}" + (f" ({', '.join(tried)})" if tried else "")
+        return stack, size, chunks.words(len(models), size) + (f" ({', '.join(tried)})" if tried else "")
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
@@ -100,10 +99,10 @@ class KerasWorkshop:
         count = len(models)
         if self._fit.how == "looped":
             return [1]
-        most = max(1, min(count, int(self._room() / self._bytes_a_model(models[0]))))
+        most = max(1, min(count, int(chunks.room() / self._bytes_a_model(models[0]))))
         if jax.default_backend() != "cpu":
-            return [_even(count, most)]
-        few = _even(count, min(most, AT_A_TIME))
+            return [chunks.even(count, most)]
+        few = chunks.even(count, min(most, AT_A_TIME))
         if self._fit.how == "fused":
             return [few]
         convolves = "conv_general_dilated" in code.blueprint.traced("train", self._fit.batch_size).operations
@@ -120,23 +119,6 @@ class KerasWorkshop:
         """What a model needs while it is trained: its variables twice, and what a step keeps for the way back."""
         state = sum(array.nbytes for array in leaves(built.state))
         return int(2 * state + built.blueprint.traced("train", self._fit.batch_size).nbytes)
-
-    def _room(self) -> float:
-        found = machine.look()
-        return MEMORY_SHARE * found.memory / max(1.0, found.cpus)
-
-
-def _even(count: int, most: int) -> int:
-    """The size of chunks of at most `most` that fills the last one best."""
-    return -(-count // -(-count // most))
-
-
-def _count(models: Sequence[Any]) -> str:
-    return f"{len(models)} model" + ("s" if len(models) > 1 else "")
-
-
-def _words(size: int) -> str:
-    return "one at a time" if size == 1 else f"{size} at a time"
 
 
 def _bytes(numbers: Sequence[Any]) -> bytes:

@@ -1,7 +1,7 @@
 """PyTorch models one at a time, with their own optimizers: zero_grad, backward, step.
 
-`train` is one model in a process of its own, called by `plain`; `Looped` is a `Stack` of those that have no stacked
-form, and `rehearse` is what a stack must agree with, both used by `torch`. All are the same `Single`, so that a model
+`train` is one model by itself, called by `plain`; `Looped` is a `Stack` of those that have no stacked form, used by
+`torch`. Both are the same `Single`, so that a model
 gives the same numbers wherever it is trained. It is put in training mode as a whole for training, and in evaluation
 mode for scoring; layers that `build` froze with eval() are not an exception, as in everybody's loop.
 """
@@ -9,10 +9,8 @@ mode for scoring; layers that `build` froze with eval() are not an exception, as
 from __future__ import annotations
 
 import copy
-import functools
 import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -233,101 +231,3 @@ class Looped:
         for row, model in enumerate(self._models):
             state, self._best[row] = found[row, 0]
             model.put(state)
-
-
-# -- a rehearsal, to compare a stack with ---------------------------------------------------------------------------
-
-CLOSE = 1e-3  # of the largest gradient or step, within which the two ways must agree; rounding makes about 1e-6
-FACTORS = (1.0, -0.5)  # of the gradients of the trial's steps: the second shows what an optimizer remembers
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a trial has given, one way or the other."""
-
-    gradients: dict[str, Any]
-    """Of the first batch, for each trained parameter."""
-    buffers: dict[str, Any]
-    """After that."""
-    start: dict[str, Any]
-    """The trained parameters before."""
-    moved: dict[str, Any]
-    """How far they went in two steps with the same gradients."""
-    logs: dict[str, dict[str, float]]
-    """Loss and metrics."""
-    nbytes: int
-    """What a model takes in training: its tensors, the optimizer's, and what a step keeps for the way back."""
-
-
-def rehearse(single: Single, data: Data, trained: Sequence[str]) -> Outcome:
-    """A trial by PyTorch's own backward pass and optimizer; the model is used up."""
-    parameters = dict(single.module.named_parameters())
-    start = {name: parameters[name].detach().clone() for name in trained}
-    kept: list[int] = []
-    with single.randomness, torch.autograd.graph.saved_tensors_hooks(functools.partial(_count, kept), _same):
-        single.backward(data)
-    gradients = {name: copy.deepcopy(parameters[name].grad) for name in trained}
-    buffers = {name: buffer.clone() for name, buffer in single.module.named_buffers()}
-    for factor in FACTORS:
-        for name, gradient in gradients.items():
-            parameters[name].grad = None if gradient is None else gradient * factor
-        single.optimizer.step()
-    moved = {name: parameters[name].detach() - start[name] for name in trained}
-    logs = single.logs()
-    single.begin()
-    single.test(data, None)
-    nbytes = 2 * sum(kept) + 6 * sum(p.nbytes for p in parameters.values())
-    every = {"train": logs, "test": single.logs(), "own": single.logs()}  # scored in two ways by a stack
-    return Outcome(gradients, buffers, start, moved, every, nbytes)
-
-
-def _count(kept: list[int], tensor: Any) -> Any:
-    kept.append(int(tensor.nbytes))
-    return tensor
-
-
-def _same(tensor: Any) -> Any:
-    return tensor
-
-
-def first_difference(expected: Outcome, found: Outcome) -> str | None:
-    """Where two outcomes are not the same but for rounding, in words."""
-    largest = max(map(_largest, expected.gradients.values()))
-    for name, start in expected.start.items():
-        # Rounding is relative to the largest numbers about, not to a gradient or a step that is next to nothing.
-        if not _close(found.gradients[name], expected.gradients[name], 1e-5 * largest):
-            return f"a fused step gives another gradient of {name}"
-        floor = 1e-5 * _largest(expected.moved[name]) + 1e-6 * _largest(start)
-        if not _close(found.moved[name], expected.moved[name], floor):
-            return f"a fused step of the optimizer moves {name} elsewhere"
-    for name, buffer in expected.buffers.items():
-        if not _close(found.buffers[name], buffer, 1e-5 * _largest(buffer)):
-            return f"a fused step gives another {name}"
-    return next((name for when in expected.logs for name in _other_logs(expected.logs[when], found.logs[when])), None)
-
-
-def only_rounding(expected: Outcome, found: Outcome) -> str | None:
-    """The first parameter whose gradient is zero but for rounding, which each way of training rounds differently."""
-    largest = max(map(_largest, expected.gradients.values()))
-    for name, gradient in expected.gradients.items():
-        size = _largest(gradient)
-        if 0 < size < 1e-5 * largest and not _close(found.gradients[name], gradient, 0.05 * size):
-            return name
-    return None
-
-
-def _other_logs(expected: dict[str, float], found: dict[str, float]) -> list[str]:
-    return [
-        f"a fused step gives another {name}: {found[name]:g} instead of {value:g}"
-        for name, value in expected.items()
-        if not numpy.isclose(found[name], value, rtol=CLOSE, atol=1e-6, equal_nan=True)
-    ]
-
-
-def _largest(tensor: Any) -> float:
-    """The largest number in it that is one."""
-    return float(tensor.double().abs().nan_to_num(0.0, 0.0).max()) if tensor.numel() else 0.0
-
-
-def _close(one: Any, other: Any, floor: float) -> bool:
-    return bool(torch.allclose(one.double(), other.double(), rtol=CLOSE, atol=floor, equal_nan=True))

@@ -262,7 +262,7 @@ class Stack:
         return numpy.concatenate([numpy.asarray(part) for part in parts])[: len(self)]
 
     def _on_device(self, block: Columns) -> Any:
-        """The block as arrays of the device. The last two are kept, one to train on and one to score, but for streams."""
+        """The block as arrays of the device. Two are kept, to train on and to score; those of a stream are not."""
         import jax.numpy as jnp
 
         for known, arrays in self._blocks:

@@ -1,0 +1,173 @@
+"""In a worker: PyTorch models of one program, whose tensors are stacked; a step is one call for all of a chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+import torch
+from torch.func import functional_call, grad, vmap
+
+from tenfold.fuse.columns import Columns, mapped
+from tenfold.fuse.torch_optimizers import Settings, Updates
+from tenfold.fuse.torch_same import OBSTACLE
+from tenfold.fuse.torch_step import (
+    Blocks,
+    Data,
+    Objective,
+    Randomness,
+    arguments,
+    as_array,
+    batch,
+    declining,
+    length,
+    part,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What is kept of a model that was built."""
+
+    built: tuple[Any, Any, Any]
+    """Module, loss and optimizer."""
+    randomness: Randomness
+    """Where building it left the random numbers."""
+    settings: Settings | None
+    """Of its optimizer, where that has a stacked form."""
+    facts: dict[str, Any]
+    """What models of one program have in common, by what it is called in a message."""
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why it cannot be fused with any other."""
+        return self.facts[OBSTACLE]  # type: ignore[no-any-return]
+
+
+class Fused:
+    """A `Stack` whose tensors have a row for each model; each step is one call for all models of a chunk."""
+
+    def __init__(
+        self, models: Sequence[Model], metrics: Sequence[Any], batch_size: int, chunk: int, *, best: bool
+    ) -> None:
+        self.module, loss, _ = models[0].built
+        self.objective = Objective(loss, metrics)
+        self._batch_size, self._chunk, self._count = batch_size, chunk, len(models)
+        facts = models[0].facts
+        self._saved: list[tuple[str, str]] = list(facts["what the state_dict holds"])
+        named = [dict((*m.built[0].named_parameters(), *m.built[0].named_buffers())) for m in models]
+        self.tensors = {name: torch.stack([own[name].detach() for own in named]) for name in named[0]}
+        twice = {"remove_duplicate": False}
+        every = (*self.module.named_parameters(**twice), *self.module.named_buffers(**twice))
+        self._ties = len(every) > len(self.tensors)
+        self.trained = [name for name in self.tensors if facts[f"whether {name} is trained"]]
+        self._buffers = [name for name, _ in self.module.named_buffers()]
+        self._best = {name: tensor.clone() for name, tensor in self.tensors.items()} if best else {}
+        settings = [model.settings for model in models if model.settings is not None]
+        self.updates = Updates(settings, [self.tensors[name] for name in self.trained])
+        self.blocks = Blocks(self.module)
+        self.begin()
+
+    def __len__(self) -> int:
+        return self._count
+
+    # -- an epoch -------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        shape = (len(self.objective.names), len(self))
+        self._sums = torch.zeros(shape, dtype=torch.float64, device=self.blocks.device)
+        self._rows = numpy.zeros(len(self))
+
+    def train(self, block: Columns, order: numpy.ndarray) -> None:
+        data, rows = self.blocks.tensors(block), self.blocks.rows(order)
+        self.module.train()
+        with declining():
+            for cut in self._cuts():
+                for places in rows[cut].split(self._batch_size, dim=1):
+                    gradients = self.gradients(cut, batch(data, places))
+                    self.updates.step(cut, [self.tensors[name][cut] for name in self.trained], gradients)
+
+    def test(self, block: Columns, rows: numpy.ndarray | None) -> None:
+        data = self.blocks.tensors(block)
+        own = None if rows is None else self.blocks.rows(rows)
+        count = length(data) if own is None else own.shape[1]
+        size = self.objective.test_rows(self._batch_size)
+        self.module.eval()
+        with declining(), torch.no_grad():
+            for start in range(0, count, size):
+                for cut in self._cuts():
+                    stop = min(start + size, count)
+                    some = part(data, start, stop) if own is None else batch(data, own[cut, start:stop])
+                    scored = vmap(self._one, (0, 0, _axes(some, shared=own is None)))
+                    self._note(cut, stop - start, self._call(scored, cut, some)[1])
+
+    def logs(self) -> dict[str, numpy.ndarray]:
+        return dict(zip(self.objective.names, self._sums.cpu().numpy() / self._rows, strict=True))
+
+    # -- between epochs -------------------------------------------------------------------------------------------
+
+    def remember(self, better: Sequence[int]) -> None:
+        rows = torch.as_tensor(better)
+        for name, tensor in self._best.items():
+            tensor[rows] = self.tensors[name][rows]
+
+    def keep(self, rows: Sequence[int]) -> None:
+        places = torch.as_tensor(rows)
+        self._count = len(rows)
+        self.tensors, self._best = (
+            {name: tensor[places] for name, tensor in tensors.items()} for tensors in (self.tensors, self._best)
+        )
+        self.updates.keep(rows)
+        self.begin()
+
+    def weights(self, row: int, *, best: bool) -> dict[str, numpy.ndarray]:
+        tensors = self._best if best and self._best else self.tensors
+        return {key: as_array(tensors[name][row]) for key, name in self._saved}
+
+    def snapshot(self) -> list[numpy.ndarray]:
+        return [as_array(t) for t in (*self.tensors.values(), *self._best.values(), *self.updates.state)]
+
+    def restore(self, arrays: Sequence[numpy.ndarray]) -> None:
+        found = iter([torch.from_numpy(numpy.array(array)).to(self.blocks.device) for array in arrays])
+        self.tensors, self._best = ({name: next(found) for name in tensors} for tensors in (self.tensors, self._best))
+        self.updates.put(list(found))
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    def gradients(self, cut: slice, data: Data) -> list[Any]:
+        """Of one batch, for each trained parameter; buffers and logs go on."""
+        found, aux = self._call(vmap(grad(self._one, has_aux=True), (0, 0, _axes(data, shared=False))), cut, data)
+        self._note(cut, length(data, 1), aux)
+        return [found[name] for name in self.trained]
+
+    def _one(self, trained: dict[str, Any], others: dict[str, Any], data: Data) -> tuple[Any, Any]:
+        """The loss of one model on one batch, and what else comes of it."""
+        x, y, weight = data
+        values = {**trained, **others}
+        outputs = functional_call(self.module, values, *arguments(x), tie_weights=self._ties)
+        loss = self.objective.loss(outputs, y, weight)
+        scores = [loss.detach(), *self.objective.scores(outputs, y)]
+        return loss, (scores, [values[name] for name in self._buffers])  # what the module wrote is in `values`
+
+    def _call(self, function: Any, cut: slice, data: Data) -> tuple[Any, list[Any]]:
+        trained = {name: self.tensors[name][cut] for name in self.trained}
+        others = {name: tensor[cut] for name, tensor in self.tensors.items() if name not in trained}
+        found, (scores, buffers) = function(trained, others, data)
+        for name, value in zip(self._buffers, buffers, strict=True):
+            others[name].copy_(value)
+        return found, scores
+
+    def _note(self, cut: slice, rows: int, scores: list[Any]) -> None:
+        self._rows[cut] += rows
+        for total, value in zip(self._sums, scores, strict=True):
+            total[cut].add_(value, alpha=rows)
+
+    def _cuts(self) -> list[slice]:
+        return [slice(start, start + self._chunk) for start in range(0, len(self), self._chunk)]
+
+
+def _axes(data: Data, *, shared: bool) -> Any:
+    """Over which dimension models differ: none for data that they share."""
+    return mapped(lambda tensor: None if tensor is None or shared else 0, data)

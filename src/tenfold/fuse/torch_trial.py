@@ -1,0 +1,224 @@
+"""In a worker: a few steps of one PyTorch model, alone and in a stack, on copies: may it be fused, and does that pay?
+
+Nothing is fused that gives other gradients, steps, buffers or scores than the model's own loop.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy
+import torch
+
+from tenfold.fuse.columns import Columns
+from tenfold.fuse.torch_optimizers import SCALE_FREE
+from tenfold.fuse.torch_plain import Single
+from tenfold.fuse.torch_same import describe
+from tenfold.fuse.torch_stack import Fused, Model
+from tenfold.fuse.torch_step import Blocks, Data, batch, declining, line
+
+if TYPE_CHECKING:
+    from tenfold.fuse.fit import Fit
+
+TRIAL_STEPS = 3
+CLOSE = 1e-3  # of the largest gradient or step, within which the two ways must agree; rounding makes about 1e-6
+FACTORS = (1.0, -0.5)  # of the gradients of the trial's steps: the second shows what an optimizer remembers
+
+
+class Trial:
+    """A few steps of one model, on copies of it: whether it may be fused, and what that would bring."""
+
+    def __init__(self, fit: Fit, model: Model, sample: Columns) -> None:
+        self._fit = fit
+        self._model = model
+        self._sample = sample
+        self.nbytes = 0
+        """What a model takes in training, once it was tried."""
+
+    def obstacle(self, fused: Fused) -> str | None:
+        """Why it may not be fused, in words; `fused` holds the model as its first, and is used up."""
+        try:
+            single = self._copy()
+        except Exception as error:
+            return f"it cannot be copied: {line(error)}"
+        data = Blocks(single.module).tensors(self._sample)
+        before = self._facts(single)
+        with declining():
+            expected = rehearse(single, data, fused.trained)
+        self.nbytes = expected.nbytes
+        unused = [name for name, gradient in expected.gradients.items() if gradient is None]
+        reason = f"the parameter {unused[0]} has no part in the loss" if unused else None
+        return self._impure(single, before) or reason or self._compare(fused, expected, data)
+
+    def _compare(self, fused: Fused, expected: Outcome, data: Data) -> str | None:
+        name = type(fused.module).__name__
+        try:
+            found = self._found(fused, expected, data)
+        except Exception as error:
+            return f"vmap does not support {name}: {line(error)}"
+        reason = first_difference(expected, found)
+        noise = None if self._fit.how == "fused" else only_rounding(expected, found)
+        if reason is None and noise is not None and (kind := type(self._model.built[2]).__name__) in SCALE_FREE:
+            return f"the gradient of {noise} is zero but for rounding, and {kind} makes steps of that"
+        return reason
+
+    def seconds_fused(self, fused: Fused) -> float:
+        """A step of all of these."""
+        rows = numpy.broadcast_to(numpy.arange(len(self._sample)), (len(fused), len(self._sample)))
+        return _fastest(lambda: fused.train(self._sample, rows))
+
+    def seconds_looped(self) -> float:
+        """A step of one."""
+        single = self._copy()
+        blocks = Blocks(single.module)
+        rows = blocks.rows(numpy.arange(len(self._sample)))
+        return _fastest(lambda: single.train(blocks.tensors(self._sample), rows))
+
+    def _copy(self) -> Single:
+        built = copy.deepcopy(self._model.built)  # at once, so that the optimizer holds the copied parameters
+        return Single(built, self._fit.metrics, self._fit.batch_size, copy.copy(self._model.randomness))
+
+    def _facts(self, single: Single) -> dict[str, Any]:
+        single.module.train()
+        return describe((single.module, single.loss, single.optimizer), None, None)
+
+    def _impure(self, single: Single, before: dict[str, Any]) -> str | None:
+        """What the steps of a model have done besides changing its tensors."""
+        drawn = self._model.randomness.drawn(single.randomness)
+        if drawn is not None:
+            kinds = [type(layer).__name__ for layer in single.module.modules()]
+            return f"{next((kind for kind in kinds if 'Dropout' in kind), kinds[0])} draws from {drawn}"
+        after = self._facts(single)
+        changed = next((name for name in {**before, **after} if before.get(name) != after.get(name)), None)
+        return f"its forward pass changes {changed}" if changed is not None else None
+
+    def _found(self, fused: Fused, expected: Outcome, data: Data) -> Outcome:
+        """The same by a stack, for its first model."""
+        both = slice(0, 2)
+        rows = numpy.stack([numpy.arange(len(self._sample))] * 2)
+        fused.module.train()
+        given = fused.gradients(both, batch(data, torch.from_numpy(rows).to(fused.blocks.device)))
+        gradients = {name: tensor[0] for name, tensor in zip(fused.trained, given, strict=True)}
+        buffers = {name: fused.tensors[name][0].clone() for name in expected.buffers}
+        logs = {"train": _first_row(fused)}
+        for factor in FACTORS:
+            pairs = [torch.stack([expected.gradients[name] * factor] * 2) for name in fused.trained]
+            fused.updates.step(both, [fused.tensors[name] for name in fused.trained], pairs)
+        moved = {name: fused.tensors[name][0] - expected.start[name] for name in fused.trained}
+        for name, own in (("test", None), ("own", rows)):
+            fused.begin()
+            fused.test(self._sample, own)
+            logs[name] = _first_row(fused)
+        return Outcome(gradients, buffers, expected.start, moved, logs, expected.nbytes)
+
+
+def _first_row(fused: Fused) -> dict[str, float]:
+    return {name: float(values[0]) for name, values in fused.logs().items()}
+
+
+def _fastest(step: Callable[[], None]) -> float:
+    """Seconds; the first call, which warms up, does not count."""
+    step()
+    found = []
+    for _ in range(TRIAL_STEPS):
+        began = time.perf_counter()
+        step()
+        found.append(time.perf_counter() - began)
+    return min(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a trial has given, one way or the other."""
+
+    gradients: dict[str, Any]
+    """Of the first batch, for each trained parameter."""
+    buffers: dict[str, Any]
+    """After that."""
+    start: dict[str, Any]
+    """The trained parameters before."""
+    moved: dict[str, Any]
+    """How far they went in two steps with the same gradients."""
+    logs: dict[str, dict[str, float]]
+    """Loss and metrics."""
+    nbytes: int
+    """What a model takes in training: its tensors, the optimizer's, and what a step keeps for the way back."""
+
+
+def rehearse(single: Single, data: Data, trained: Sequence[str]) -> Outcome:
+    """A trial by PyTorch's own backward pass and optimizer; the model is used up."""
+    parameters = dict(single.module.named_parameters())
+    start = {name: parameters[name].detach().clone() for name in trained}
+    kept: list[int] = []
+    with single.randomness, torch.autograd.graph.saved_tensors_hooks(functools.partial(_count, kept), _same):
+        single.backward(data)
+    gradients = {name: copy.deepcopy(parameters[name].grad) for name in trained}
+    buffers = {name: buffer.clone() for name, buffer in single.module.named_buffers()}
+    for factor in FACTORS:
+        for name, gradient in gradients.items():
+            parameters[name].grad = None if gradient is None else gradient * factor
+        single.optimizer.step()
+    moved = {name: parameters[name].detach() - start[name] for name in trained}
+    logs = single.logs()
+    single.begin()
+    single.test(data, None)
+    nbytes = 2 * sum(kept) + 6 * sum(p.nbytes for p in parameters.values())
+    every = {"train": logs, "test": single.logs(), "own": single.logs()}  # scored in two ways by a stack
+    return Outcome(gradients, buffers, start, moved, every, nbytes)
+
+
+def _count(kept: list[int], tensor: Any) -> Any:
+    kept.append(int(tensor.nbytes))
+    return tensor
+
+
+def _same(tensor: Any) -> Any:
+    return tensor
+
+
+def first_difference(expected: Outcome, found: Outcome) -> str | None:
+    """Where two outcomes are not the same but for rounding, in words."""
+    largest = max(map(_largest, expected.gradients.values()))
+    for name, start in expected.start.items():
+        # Rounding is relative to the largest numbers about, not to a gradient or a step that is next to nothing.
+        if not _close(found.gradients[name], expected.gradients[name], 1e-5 * largest):
+            return f"a fused step gives another gradient of {name}"
+        floor = 1e-5 * _largest(expected.moved[name]) + 1e-6 * _largest(start)
+        if not _close(found.moved[name], expected.moved[name], floor):
+            return f"a fused step of the optimizer moves {name} elsewhere"
+    for name, buffer in expected.buffers.items():
+        if not _close(found.buffers[name], buffer, 1e-5 * _largest(buffer)):
+            return f"a fused step gives another {name}"
+    return next((name for when in expected.logs for name in _other_logs(expected.logs[when], found.logs[when])), None)
+
+
+def only_rounding(expected: Outcome, found: Outcome) -> str | None:
+    """The first parameter whose gradient is zero but for rounding, which each way of training rounds differently."""
+    largest = max(map(_largest, expected.gradients.values()))
+    for name, gradient in expected.gradients.items():
+        size = _largest(gradient)
+        if 0 < size < 1e-5 * largest and not _close(found.gradients[name], gradient, 0.05 * size):
+            return name
+    return None
+
+
+def _other_logs(expected: dict[str, float], found: dict[str, float]) -> list[str]:
+    return [
+        f"a fused step gives another {name}: {found[name]:g} instead of {value:g}"
+        for name, value in expected.items()
+        if not numpy.isclose(found[name], value, rtol=CLOSE, atol=1e-6, equal_nan=True)
+    ]
+
+
+def _largest(tensor: Any) -> float:
+    """The largest number in it that is one."""
+    return float(tensor.double().abs().nan_to_num(0.0, 0.0).max()) if tensor.numel() else 0.0
+
+
+def _close(one: Any, other: Any, floor: float) -> bool:
+    return bool(torch.allclose(one.double(), other.double(), rtol=CLOSE, atol=floor, equal_nan=True))
