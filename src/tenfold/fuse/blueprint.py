@@ -22,6 +22,8 @@ from tenfold.fuse.columns import Columns, mapped
 from tenfold.fuse.portrait import Portrait
 from tenfold.work.run import Declined
 
+QUICK = "jax_disable_most_optimizations"
+
 State = tuple[list[Any], list[Any], list[Any], list[Any]]
 """Trainable, non-trainable, optimizer's and metrics' variables."""
 
@@ -43,11 +45,12 @@ def quick_compilations() -> Iterator[None]:
     if jax is None:
         yield
         return
-    jax.config.update("jax_disable_most_optimizations", True)
+    before = jax.config.values[QUICK]
+    jax.config.update(QUICK, True)
     try:
         yield
     finally:
-        jax.config.update("jax_disable_most_optimizations", False)
+        jax.config.update(QUICK, before)
 
 
 def standard(data: Columns) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tenfold import machine
+from tenfold.work.here import here
 
 MEMORY_SHARE = 0.25  # of the seat's memory that the models in training may take at once
 
@@ -14,8 +15,9 @@ def even(count: int, most: int) -> int:
 
 def room() -> float:
     """Bytes that the models in training may take in this worker's memory."""
+    limit = here().memory
     found = machine.look()
-    return MEMORY_SHARE * found.memory / max(1.0, found.cpus)
+    return MEMORY_SHARE * (limit if limit is not None else found.memory * here().cpus / max(1.0, found.cpus))
 
 
 def words(count: int, size: int) -> str:

@@ -14,7 +14,7 @@ import numpy
 
 from tenfold.errors import BadCall
 from tenfold.fuse import checkpoint
-from tenfold.fuse.building import Member, check_takes, member
+from tenfold.fuse.building import RESERVED, Member, check_takes, member
 from tenfold.fuse.columns import Columns, columns, leaves, split, weighted
 from tenfold.fuse.result import FitResult
 from tenfold.fuse.stopping import EarlyStopping, adopted
@@ -107,7 +107,7 @@ class Fit:
         """Train several at once, in this worker; a failure stands in its own model's place."""
         from tenfold.fuse.together import train
 
-        return train(self, [(task, params) for task, params in tasks])
+        return train(self, tasks)
 
     def member(self, params: Any, task: Here) -> Member:
         """One parameter set, checked."""
@@ -177,7 +177,7 @@ class Fit:
         """Equal for models that are likely to be one program: numbers with a fraction seldom change a shape."""
         if not isinstance(params, Mapping):
             return None
-        return tuple((name, _likeness(params[name])) for name in sorted(map(str, params)) if name != "seed")
+        return tuple((name, _likeness(name, params[name])) for name in sorted(map(str, params)) if name != "seed")
 
     def check(self, items: Sequence[Any]) -> None:
         """Refuse parameter sets that cannot work, all in one message."""
@@ -245,10 +245,11 @@ class Alone:
         return self._fit.__tenfold_parts__()
 
 
-def _likeness(value: Any) -> Any:
+def _likeness(name: str, value: Any) -> Any:
     if isinstance(value, float | numpy.floating):
         return "a number"
-    return len(value) if isinstance(value, numpy.ndarray) else repr(value)
+    is_rows = name in RESERVED and value is not None
+    return len(value) if is_rows or isinstance(value, numpy.ndarray) else repr(value)
 
 
 def _modules(named: set[str]) -> list[str]:

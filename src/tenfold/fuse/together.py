@@ -67,6 +67,9 @@ def _train(
             found |= _train_group(fit, workshop, own, [models[place] for place in places], saved, folder)
         except (Declined, BadCall) as error:
             found |= dict.fromkeys([member.index for member in own], error)
+        except Exception as error:  # memory that did not suffice, an operation that has no form for several models
+            reason = f"they cannot be trained together: {type(error).__name__}: {_line(error)}"
+            found |= dict.fromkeys([member.index for member in own], Declined(reason))
     return found
 
 
@@ -155,5 +158,8 @@ def _why_not_built(error: BaseException) -> str:
     if any(name.startswith("tensorflow.") for name in modules):
         where = f"layer {names[-1]}" if names and names[-1] else "it"
         return f"{where} uses TensorFlow operations"
-    line = " ".join(str(chain[-1]).split())
-    return f"it cannot be built with Keras on JAX: {type(chain[-1]).__name__}: {line[:200]}"
+    return f"it cannot be built with Keras on JAX: {type(chain[-1]).__name__}: {_line(chain[-1])}"
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]

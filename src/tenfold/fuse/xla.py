@@ -20,6 +20,7 @@ import numpy
 from tenfold.fuse import program
 from tenfold.fuse.blueprint import Blueprint, Built, State, standard
 from tenfold.fuse.columns import Columns, mapped
+from tenfold.work.run import Declined
 
 TEST_ROWS = 512  # in a batch of scoring, where the size of batches makes no difference to the scores
 RARELY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
@@ -39,7 +40,12 @@ class Code:
 
     def numbers(self, built: Built, name: str, rows: int) -> tuple[Any, ...]:
         """What distinguishes the program of one model from its neighbours'."""
-        return built.blueprint.traced(name, rows).numbers if self._lifted else ()
+        if not self._lifted:
+            return ()
+        found = built.blueprint.traced(name, rows)
+        if found.key != self.blueprint.traced(name, rows).key:
+            raise Declined(f"for a batch of {rows} rows it is another program than its neighbours")
+        return found.numbers
 
     def call(self, name: str, *arguments: Any, rarely: bool = False) -> Any:
         """Run one of the functions below, on arguments that have a row for each model, but for the data."""
@@ -143,7 +149,6 @@ class Stack:
                 self._call("advance", place, "train", size, *arguments)
             if rest:
                 self._call("tail", place, "train", rest, numpy.ascontiguousarray(part[:, -rest:]), data, rarely=True)
-
         if block.passing:
             self._wait()  # or the next blocks would gather in memory before this one is used up
 
@@ -155,11 +160,9 @@ class Stack:
         for start in range(0, count, size):
             stop = min(start + size, count)
             some = data if rows is not None or stop - start == count else _sliced(data, start, stop)
-            places = (
-                [None] * len(self._states) if rows is None else [numpy.stack(r)[:, start:stop] for r in self._cut(rows)]
-            )
-            for place, own in enumerate(places):
-                self._call("score", place, "test", stop - start, own, some)
+            for place, own in enumerate(self._states if rows is None else self._cut(rows)):
+                places = None if rows is None else numpy.stack(own)[:, start:stop]
+                self._call("score", place, "test", stop - start, places, some)
 
     def logs(self) -> dict[str, numpy.ndarray]:
         """Loss and metrics since `begin`: an array each, one number a model."""
@@ -221,16 +224,11 @@ class Stack:
         full = order.shape[1] // size
         part = numpy.stack(self._cut(order)[0])[:, : full * size].reshape(self._chunk, full, size).swapaxes(0, 1)
         best = float("inf")
+        rest = (numpy.ascontiguousarray(part), numpy.int32(min(steps, full)), self._on_device(block))
         for _ in range(3):  # the first call compiles
             copy = jax.tree.map(numpy.array, self._states[0])
-            arguments = (
-                self._given("train", size)[0],
-                copy,
-                numpy.ascontiguousarray(part),
-                numpy.int32(min(steps, full)),
-            )
             began = time.perf_counter()
-            jax.block_until_ready(self._code.call("advance", *arguments, self._on_device(block)))
+            jax.block_until_ready(self._code.call("advance", self._given("train", size)[0], copy, *rest))
             best = min(best, time.perf_counter() - began)
         return float(best * len(self._states) / min(steps, full))
 

@@ -71,6 +71,11 @@ class Here:
         return self._seat.cpus
 
     @property
+    def memory(self) -> int | None:
+        """Bytes that it may use; None where it is not limited."""
+        return self._seat.memory
+
+    @property
     def gpus(self) -> tuple[str, ...]:
         """Addresses of the GPUs that this task holds, as CUDA_VISIBLE_DEVICES has them."""
         return tuple(gpu.address for gpu in self._seat.gpus)
