@@ -213,7 +213,7 @@ def deferred(lr: float) -> Any:
     return sequential(dense(), softmax(), lr=lr, shape=None)
 
 
-@case("layers: Conv2D, MaxPooling2D", images)
+@case("layers: Conv2D, MaxPooling2D", whole(images))
 def conv2d(lr: float) -> Any:
     own = keras.layers.Conv2D(4, 3, activation="relu"), keras.layers.MaxPooling2D(2), keras.layers.Flatten()
     return sequential(*own, softmax(), shape=(6, 6, 1), lr=lr)
@@ -225,7 +225,7 @@ def conv1d(lr: float) -> Any:
     return sequential(*own, softmax(), shape=(5, 3), lr=lr)
 
 
-@case("layers: GRU", series)
+@case("layers: GRU", whole(series))
 def gru(lr: float) -> Any:
     return sequential(keras.layers.GRU(4), softmax(), shape=(5, 3), lr=lr)
 
@@ -245,10 +245,9 @@ def embedding(lr: float) -> Any:
     return sequential(keras.layers.Embedding(12, 3), keras.layers.Flatten(), softmax(), shape=(5,), lr=lr)
 
 
-@case("layers: a mask through a GRU to the loss", tags)
+@case("layers: a mask that reaches the loss", tags)
 def masked(lr: float) -> Any:
-    own = keras.layers.Embedding(12, 3, mask_zero=True), keras.layers.GRU(4, return_sequences=True)
-    return sequential(*own, softmax(), shape=(5,), lr=lr)
+    return sequential(keras.layers.Embedding(12, 3, mask_zero=True), softmax(), shape=(5,), lr=lr)
 
 
 @case("layers: MultiHeadAttention, functional", whole(series))
@@ -278,14 +277,14 @@ def dropout(lr: float, rate: float = 0.3) -> Any:
     return sequential(dense(), keras.layers.Dropout(rate), softmax(), lr=lr)
 
 
-@case("layers: GaussianNoise, GaussianDropout")
+@case("layers: GaussianNoise, GaussianDropout", whole(table))
 def noise(lr: float) -> Any:
     return sequential(keras.layers.GaussianNoise(0.2), dense(), keras.layers.GaussianDropout(0.2), softmax(), lr=lr)
 
 
-@case("numbers: recurrent dropout in a GRU", whole(series), items(rate=(0.2, 0.2, 0.4)))
+@case("numbers: recurrent dropout", whole(series), items(rate=(0.2, 0.2, 0.4)))
 def recurrent_dropout(lr: float, rate: float) -> Any:
-    own = keras.layers.GRU(4, dropout=0.1, recurrent_dropout=rate)
+    own = keras.layers.SimpleRNN(4, dropout=0.1, recurrent_dropout=rate)
     return sequential(own, softmax(), shape=(5, 3), lr=lr)
 
 

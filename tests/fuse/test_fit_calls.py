@@ -142,7 +142,7 @@ def stopped_at(rule: tenfold.EarlyStopping, values: list[float]) -> tuple[int | 
         (tenfold.EarlyStopping("loss", 1, start_from_epoch=2), [1, 9, 5, 6, 7], (3, 2)),
         (tenfold.EarlyStopping("loss", 2, baseline=1.0), [3, 2.5, 2.2], (None, 2)),
         (tenfold.EarlyStopping("loss", 5), [3, 2, 1], (None, 2)),
-        (tenfold.EarlyStopping("loss", 1), [float("nan"), 2, 1], (None, 2)),
+        (tenfold.EarlyStopping("loss", 1), [float("nan"), 2, 1], (1, 0)),
     ],
 )
 def test_a_model_stops_when_it_should(rule: tenfold.EarlyStopping, values: list[float], expected: Any) -> None:

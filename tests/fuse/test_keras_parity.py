@@ -48,26 +48,6 @@ _REOPEN = """
     print(json.dumps(keras_questions.reopened(Path({path!r}))))
 """
 
-_PREFIX = "a module whose name begins with keras is taken for Keras itself"
-_ONE_SIDED = "the replayed test step expects the training data's columns"
-FAULTS: dict[str, str] = {
-    "layers: a mask through a GRU to the loss": "scored in batches of another size, whose masks weigh otherwise",
-    "numbers: recurrent dropout in a GRU": "seeds that scoring has moved on are forgotten",
-    "code: a layer in Python": _PREFIX,
-    "code: a layer with random NumPy constants": _PREFIX,
-    "code: a layer with thousands of random NumPy constants": _PREFIX,
-    "code: an activation named as one of Keras's": "its configuration is that of Keras's own",
-    "code: a metric in Python": "the end of a metric is not compared, and taken from the first model",
-    "losses: summed": "the reduction of losses is not seen, so that they are scored in batches of another size",
-    "weights: of classes": "class_weight also weighs the rows that validate",
-    "weights: validation data has some, training has none, momentum differs": _ONE_SIDED,
-    "weights: of samples, validation data has none, momentum differs": _ONE_SIDED,
-    "weights: of classes, validation data has none, momentum differs": _ONE_SIDED,
-    "stopping: later than it is trained": "trained alone, best_epoch is 0 where nothing was restored",
-    "stopping: a model of NaN": "it is stopped an epoch earlier than by Keras",
-}
-"""Cases that are known to fail, and why."""
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -111,13 +91,8 @@ def _faults(which: str, found: dict[str, Any]) -> list[str]:
     return faults
 
 
-def _cases() -> list[Any]:
-    marks = {name: pytest.mark.xfail(reason=reason, strict=True) for name, reason in FAULTS.items()}
-    return [pytest.param(name, marks=marks.get(name, ()), id=name) for name in keras_cases.CASES]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", _cases())
+@pytest.mark.parametrize("name", keras_cases.CASES)
 def test_models_are_the_same_together_alone_and_by_hand(name: str, answers: dict[str, Any], folder: Path) -> None:
     answer = _answer(answers, folder, name)
     case = keras_cases.CASES[name]

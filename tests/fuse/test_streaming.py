@@ -1,4 +1,4 @@
-"""Data that is read block by block: one read feeds all models, and each model is what it is when it is trained alone."""
+"""Data that is read block by block: one read feeds all models, each of which is what it is when trained alone."""
 
 from __future__ import annotations
 

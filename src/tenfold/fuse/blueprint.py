@@ -11,12 +11,14 @@ import contextlib
 import functools
 import json
 import sys
+import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy
 
+from tenfold.errors import BadCall
 from tenfold.fuse import program
 from tenfold.fuse.columns import Columns, mapped
 from tenfold.fuse.portrait import Portrait
@@ -76,16 +78,26 @@ def shapes_of(batch: Any, rows: int) -> Any:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """One row of each kind of data, for shapes: weights may be on one side only."""
+
+    training: Any
+    """x, y and perhaps weights."""
+    scoring: Any
+    """The same, of the rows that models are scored on."""
+
+
 class Blueprint:
     """A model that was built, from which all models like it take everything but their variables' values."""
 
-    def __init__(self, model: Any, sample: Any, signature: str | None) -> None:
+    def __init__(self, model: Any, samples: Samples, signature: str | None) -> None:
         self.model = model
         self.signature = signature
         with quick_compilations():
-            model._symbolic_build(data_batch=mapped(_batch_of_one, sample))
+            model._symbolic_build(data_batch=samples.training)
             model.reset_metrics()
-        self._sample = sample
+        self._samples = samples
         self._traced: dict[tuple[str, int], program.Program] = {}
         paths = [variable.path for variable in model.optimizer.variables]
         self._rate_at = [place for place, path in enumerate(paths) if path.rpartition("/")[2] == "learning_rate"]
@@ -116,7 +128,7 @@ class Blueprint:
 
     def test(self, state: State, batch: Any) -> State:
         trainable, others, optimizer, metrics = state
-        _, (_, _, metrics) = self.model.test_step((trainable, others, metrics), batch)
+        _, (_, others, metrics) = self.model.test_step((trainable, others, metrics), batch)
         return trainable, others, optimizer, metrics
 
     def logs(self, metrics: Any) -> dict[str, Any]:
@@ -127,12 +139,18 @@ class Blueprint:
             return dict(self.model.get_metrics_result())
 
     def traced(self, name: str, rows: int) -> program.Program:
-        """`train` or `test` for a batch of so many rows, as a program."""
+        """`train` or `test` for a batch of so many rows, or `logs`, as a program."""
         if (name, rows) not in self._traced:
-            state = self.state(self.model)
-            function = {"train": self.train, "test": self.test}[name]
-            self._traced[name, rows] = program.trace(function, state, shapes_of(self._sample, rows))
+            self._traced[name, rows] = self._trace(name, rows)
         return self._traced[name, rows]
+
+    def _trace(self, name: str, rows: int) -> program.Program:
+        state = self.state(self.model)
+        if name == "logs":
+            return program.trace(self.logs, state[3])
+        if name == "train":
+            return program.trace(self.train, state, shapes_of(self._samples.training, rows))
+        return program.trace(self.test, state, shapes_of(self._samples.scoring, rows))
 
     def portrait(self) -> Portrait:
         shapes = {variable.path: tuple(variable.shape) for variable in self.model.weights}
@@ -140,9 +158,23 @@ class Blueprint:
 
     @functools.cached_property
     def averages(self) -> bool:
-        """Whether scores are the same for batches of any size: losses that are means, and code of Keras only."""
-        losses = [loss for loss in _flat(self.model._compile_loss) if hasattr(loss, "reduction")]
-        return self.signature is not None and all(loss.reduction == "sum_over_batch_size" for loss in losses)
+        """Whether scores are the same for batches of any size.
+
+        They are for losses that are means over all rows, in models of Keras's own code that have no masks, by which
+        rows of a batch weigh more where others are left out, and that draw nothing while they are scored.
+        """
+        losses = [entry.loss for entry in getattr(self.model._compile_loss, "_flat_losses", None) or ()]
+        means = [getattr(loss, "reduction", None) == "sum_over_batch_size" for loss in losses if loss is not None]
+        layers = self.model._flatten_layers()
+        masks = any(type(layer).__name__ == "Masking" or getattr(layer, "mask_zero", False) for layer in layers)
+        known = self.signature is not None and bool(means) and all(means) and not masks
+        return known and self._scores_only()
+
+    def _scores_only(self) -> bool:
+        """Whether scoring leaves every variable as it is, but for metrics."""
+        jaxpr = self.traced("test", 1).closed.jaxpr
+        kept = sum(map(len, self.state(self.model)[:3]))
+        return all(after is before for after, before in zip(jaxpr.outvars[:kept], jaxpr.invars[:kept], strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +190,8 @@ class Built:
 class Drawings:
     """The blueprints of one `Fit` in this process."""
 
-    def __init__(self, sample: Any) -> None:
-        self._sample = sample
+    def __init__(self, samples: Samples) -> None:
+        self._samples = samples
         self._known: dict[str, Blueprint] = {}
 
     def copy(self, model: Any) -> Built:
@@ -169,7 +201,7 @@ class Drawings:
         known = self._known.get(signature) if signature is not None else None
         if known is not None and model.built:
             return Built(known, known.state(model))
-        own = Blueprint(model, self._sample, signature)
+        own = Blueprint(model, self._samples, signature)
         if signature is not None:
             self._known.setdefault(signature, own)
         return Built(known or own, own.state(model))
@@ -179,19 +211,13 @@ def _values(variables: Any) -> list[Any]:
     return [numpy.asarray(variable.value) for variable in variables]
 
 
-def _batch_of_one(array: Any) -> Any:
-    return None if array is None else array[:1]
-
-
 def add_metrics(model: Any, metrics: Sequence[Any]) -> None:
     """Compile the model again, with metrics besides its own."""
     settings = dict(model._compile_config.config) if model._compile_config is not None else {}
+    if isinstance(settings.get("metrics"), dict) or any(isinstance(one, list) for one in settings.get("metrics") or ()):
+        raise BadCall("metrics=: this model has metrics by output; add to those of its compile()")
     settings |= {"optimizer": model.optimizer, "loss": model.loss}
     model.compile(**settings | {"metrics": [*(settings.get("metrics") or ()), *metrics]})
-
-
-def _flat(compiled: Any) -> list[Any]:
-    return list(getattr(compiled, "_flat_losses", None) or []) if compiled is not None else []
 
 
 def _decline_custom(model: Any) -> None:
@@ -217,13 +243,32 @@ def signature_of(model: Any) -> str | None:
             parts = [model.get_config(), model.get_compile_config()]
     except Exception:  # custom classes without a configuration
         return None
-    if type(model).__module__.partition(".")[0] != "keras" or not all(map(_is_built_in, parts)):
+    if not _is_keras(type(model).__module__) or not all(map(_is_built_in, parts)) or _holds_functions(model):
         return None
     optimizer = parts[1].get("optimizer")
     settings = optimizer.get("config", {}) if isinstance(optimizer, dict) else {}
     if isinstance(settings.get("learning_rate"), float):
         settings["learning_rate"] = None  # a variable, not part of the program
     return json.dumps(parts, sort_keys=True, default=repr)
+
+
+def _is_keras(module: str) -> bool:
+    return module.partition(".")[0] == "keras"
+
+
+def _holds_functions(model: Any) -> bool:
+    """Whether it holds functions of the user's: a configuration may have no more of them than a name of Keras's own."""
+    compiled = getattr(model._compile_config, "config", {})
+    held = [value for layer in model._flatten_layers() for value in vars(layer).values()]
+    return any(isinstance(value, types.FunctionType) and not _is_keras(value.__module__) for value in held) or any(
+        callable(value) and not _is_keras(getattr(value, "__module__", "") or "") for value in _plain_leaves(compiled)
+    )
+
+
+def _plain_leaves(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [leaf for one in value.values() for leaf in _plain_leaves(one)]
+    return [leaf for one in value for leaf in _plain_leaves(one)] if isinstance(value, list | tuple) else [value]
 
 
 @contextlib.contextmanager
@@ -245,7 +290,7 @@ def _without_tensorflow() -> Iterator[None]:
 def _is_built_in(config: Any) -> bool:
     if isinstance(config, dict):
         name, module = config.get("class_name"), config.get("module")
-        if name == "Lambda" or (name is not None and "module" in config and not str(module).startswith("keras")):
+        if name == "Lambda" or (name is not None and "module" in config and not _is_keras(str(module))):
             return False
         return all(map(_is_built_in, config.values()))
     if isinstance(config, list | tuple):

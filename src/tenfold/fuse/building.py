@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy
 
+from tenfold import frameworks
 from tenfold.errors import BadCall
 from tenfold.fuse.blueprint import quick_compilations
 from tenfold.fuse.columns import check_rows
@@ -59,6 +60,14 @@ def member(params: Any, index: int, seed: int, count: int, report: Callable[[int
 
 def construct(build: Callable[..., Any], params: Mapping[str, Any]) -> Any:
     """Call `build` as on a fresh process that was seeded with the parameters' seed."""
+    before = frameworks.imported()
+    built = _construct(build, params)
+    if frameworks.imported() == before:
+        return built
+    return _construct(build, params)  # it has imported its framework itself, which was not seeded then
+
+
+def _construct(build: Callable[..., Any], params: Mapping[str, Any]) -> Any:
     seeds.plant(int(params["seed"]))
     if "keras" in sys.modules:
         from keras.src.utils.naming import reset_uids

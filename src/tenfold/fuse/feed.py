@@ -24,7 +24,7 @@ class Feed:
         self._fit = fit
         whole = fit.data
         own = members[0].rows is not None
-        self._training = whole if own else whole.take(slice(0, fit.rows_of(None)[0]))
+        self._training = fit.training if own else fit.training.take(slice(0, fit.rows_of(None)[0]))
         if own and whole.streams:
             raise Declined("models with rows of their own need data that fits in memory, and this is streamed")
         self._validation = fit.validation_columns
@@ -72,8 +72,13 @@ class Feed:
 
     @property
     def sample(self) -> Columns:
-        """A few rows, for shapes."""
+        """Rows to train on, for shapes."""
         return self._blocks[0]
+
+    @property
+    def scored_sample(self) -> Columns:
+        """Rows to score, for shapes."""
+        return self._scored[0] if self._scored else self._blocks[0]
 
 
 def _ahead(blocks: list[Columns]) -> Iterator[Columns]:

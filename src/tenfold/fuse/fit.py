@@ -66,7 +66,8 @@ class Fit:
         self.metrics = tuple(metrics)
         self.how: How = how
         self._check(validation)
-        self.data: Columns = weighted(columns(data, "data"), class_weight)
+        self.data: Columns = columns(data, "data")
+        self.training: Columns = weighted(self.data, class_weight)  # scores are not weighted by class, as in Keras
         self.validation = validation if isinstance(validation, int | float) else None
         self.validation_columns: Columns | None = None
         if validation is not None and self.validation is None:
@@ -152,7 +153,7 @@ class Fit:
         """What identifies it, part by part: for the run's fingerprint, and to find out which libraries it uses."""
         return {
             "build": self.build,
-            "data": [_identity(array) for array in leaves(self.data.parts)],
+            "data": [_identity(array) for array in leaves(self.training.parts)],
             "validation": self.validation
             if self.validation_columns is None
             else [_identity(array) for array in leaves(self.validation_columns.parts)],

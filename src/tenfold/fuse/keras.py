@@ -10,8 +10,9 @@ import numpy
 
 from tenfold.fuse import blueprint as blueprints
 from tenfold.fuse import chunks
-from tenfold.fuse.blueprint import Blueprint, Built, Drawings
-from tenfold.fuse.columns import Columns, leaves
+from tenfold.fuse.blueprint import Blueprint, Built, Drawings, Samples
+from tenfold.fuse.columns import leaves
+from tenfold.fuse.feed import Feed
 from tenfold.fuse.portrait import Portrait
 from tenfold.fuse.xla import Code, Stack
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 AT_A_TIME = 8  # models on a CPU: enough to share each operation's cost, few enough to stay in its caches (measured)
 TRIAL_STEPS = 8
+PARTS = ("train", "test", "logs")
+"""What is compared of two models."""
 WORTH_TRYING = 5  # times what a compilation takes that training must take before another way is tried
 
 _codes: dict[Any, Code] = {}  # of this process: the next batch of the same program finds it compiled
@@ -28,12 +31,14 @@ _codes: dict[Any, Code] = {}  # of this process: the next batch of the same prog
 class KerasWorkshop:
     """A `Workshop` for Keras on JAX."""
 
-    def __init__(self, fit: Fit, sample: Columns, cache: Path) -> None:
+    def __init__(self, fit: Fit, feed: Feed, cache: Path) -> None:
         blueprints.check_backend()
         _use_cache(cache)
         self._fit = fit
-        self._block = sample
-        self._drawings = Drawings(blueprints.standard(sample.take(slice(0, 1))))
+        self._block = feed.sample
+        one = slice(0, 1)
+        training, scoring = (blueprints.standard(block.take(one)) for block in (feed.sample, feed.scored_sample))
+        self._drawings = Drawings(Samples(training, scoring))
 
     def take(self, built: Any) -> Built:
         if self._fit.metrics:
@@ -75,15 +80,15 @@ class KerasWorkshop:
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
-    def _keys(self, blueprint: Blueprint) -> tuple[bytes, bytes]:
+    def _keys(self, blueprint: Blueprint) -> tuple[bytes, ...]:
         size = self._fit.batch_size
-        return blueprint.traced("train", size).key, blueprint.traced("test", size).key
+        return tuple(blueprint.traced(name, size).key for name in PARTS)
 
     def _code(self, models: Sequence[Built]) -> Code:
         """The compiled program of these models; with their numbers as inputs where those differ."""
         size = self._fit.batch_size
         unique = list({id(built.blueprint): built.blueprint for built in models}.values())
-        numbers = {tuple(_bytes(b.traced(name, size).numbers) for name in ("train", "test")) for b in unique}
+        numbers = {tuple(_bytes(b.traced(name, size).numbers) for name in PARTS) for b in unique}
         lifted = len(numbers) > 1
         key = (self._keys(unique[0]), size, lifted or numbers.pop())
         if key not in _codes:

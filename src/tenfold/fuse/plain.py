@@ -53,7 +53,8 @@ def _train_keras(fit: Fit, member: Member, model: Any) -> tuple[dict[str, list[f
         verbose=0,
     )
     history = {name: [float(value) for value in values] for name, values in fitted.history.items()}
-    return history, stopping.best_epoch if stopping is not None and stopping.restore_best_weights else None
+    restored = stopping is not None and stopping.restore_best_weights and stopping.best_weights is not None
+    return history, stopping.best_epoch if restored else None
 
 
 def _stopping(fit: Fit) -> Any:

@@ -88,12 +88,12 @@ class Watch:
         if epoch < self.rule.start_from_epoch:
             return False
         value = self.rule.sign * logs[self.rule.monitor]
-        first = self.best_epoch < 0
         self.waited += 1
-        better = value < self.best - self.rule.min_delta
-        if better or first:
-            self.best, self.best_epoch = (value if better else self.best), epoch
-        if better and (self.rule.baseline is None or value < self.rule.sign * self.rule.baseline):
-            self.waited = 0
+        better = self.best_epoch < 0 or value < self.best - self.rule.min_delta  # the first, even if it is a NaN
+        if better:
+            self.best, self.best_epoch = value, epoch
+            baseline = self.rule.baseline
+            if baseline is None or value < self.rule.sign * baseline - self.rule.min_delta:
+                self.waited = 0
         self.stopped = not better and self.waited >= self.rule.patience and epoch > 0
-        return better or first
+        return better

@@ -118,7 +118,7 @@ def _workshop(kind: str, fit: Fit, members: Sequence[Member], shared: Path) -> W
     if kind == "keras":
         from tenfold.fuse.keras import KerasWorkshop
 
-        return KerasWorkshop(fit, Feed(fit, members).sample, shared / "compiled")
+        return KerasWorkshop(fit, Feed(fit, members), shared / "compiled")
     from tenfold.fuse.torch import TorchWorkshop
 
     return TorchWorkshop(fit, Feed(fit, members).sample)

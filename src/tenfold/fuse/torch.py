@@ -44,7 +44,7 @@ class TorchWorkshop:
         randomness = Randomness()
         module, loss, optimizer = torch_plain.unpacked(built)
         objective = Objective(loss, self._fit.metrics)
-        for data in (self._fit.data, self._fit.validation_columns):
+        for data in (self._fit.training, self._fit.validation_columns):
             objective.check(data)
         if any(torch.nn.parameter.is_lazy(tensor) for tensor in module.parameters()):
             raise Declined("the module has parameters without a shape; call it once in build, before the optimizer")

@@ -59,7 +59,7 @@ def train(fit: Fit, member: Member, built: Any) -> tuple[dict[str, list[float]],
     """To the end: its history, its weights, and the epoch that they are of, where early stopping chose one."""
     single = Single(unpacked(built), fit.metrics, fit.batch_size, Randomness())
     feed = Feed(fit, [member])
-    single.check(fit.data, fit.validation_columns)
+    single.check(fit.training, fit.validation_columns)
     watch = Watch(fit.stopping) if fit.stopping is not None else None
     blocks = Blocks(single.module)
     history: dict[str, list[float]] = {}

@@ -109,7 +109,9 @@ class Code:
     def _logs(self) -> Callable[..., dict[str, Any]]:
         import jax
 
-        return cast("Callable[..., dict[str, Any]]", jax.vmap(self.blueprint.logs))
+        replayed = program.replay(self.blueprint.traced("logs", self.batch_size)) if self._lifted else None
+        plain = lambda _numbers, metrics: self.blueprint.logs(metrics)  # noqa: E731
+        return cast("Callable[..., dict[str, Any]]", jax.vmap(replayed or plain))
 
 
 class Stack:
@@ -166,7 +168,9 @@ class Stack:
 
     def logs(self) -> dict[str, numpy.ndarray]:
         """Loss and metrics since `begin`: an array each, one number a model."""
-        parts = [self._code.call("logs", state[3], rarely=True) for state in self._states]
+        numbers = self._given("logs", self._code.batch_size)
+        pairs = zip(numbers, self._states, strict=True)
+        parts = [self._code.call("logs", given, state[3], rarely=True) for given, state in pairs]
         return {name: self._joined([part[name] for part in parts]) for name in parts[0]}
 
     # -- between epochs -------------------------------------------------------------------------------------------
