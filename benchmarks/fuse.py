@@ -1,10 +1,10 @@
 """How long does it take to train 128 small models, with tenfold's fused training and in the usual ways?
 
-4 learning rates x 32 seeds, 5 epochs on the digits (1,797 rows), batches of 32: a dense model, the same with batch norm
-and dropout, the convolutional model of the question "How does Keras/TensorFlow parallelization scale?", a small GRU, and
-a dense model in PyTorch. Whole scripts (benchmarks/scripts/many_models.py) from a cold interpreter to its exit:
-imports and compilation included, 2 workers. Peers: a plain loop of model.fit and joblib, with Keras on TensorFlow and on
-JAX, and Ray tasks; for PyTorch a plain loop and joblib.
+4 learning rates x 32 seeds, 5 epochs on the digits (1,797 rows), batches of 32: a dense model, the same with batch
+norm and dropout, the convolutional model of the question "How does Keras/TensorFlow parallelization scale?", a small
+GRU, and a dense model in PyTorch. Whole scripts (benchmarks/scripts/many_models.py) from a cold interpreter to its
+exit: imports and compilation included, 2 workers. Peers: a plain loop of model.fit and joblib, with Keras on TensorFlow
+and on JAX, and Ray tasks; for PyTorch a plain loop and joblib.
 
 Peers take minutes each, and as long again for twice as many models. With --sample N they train N models and N / 4, and
 their time for all is extended from the two; tenfold trains all in any case.
@@ -13,13 +13,19 @@ their time for all is extended from the two; tenfold trains all in any case.
 from __future__ import annotations
 
 import argparse
+import atexit
+import functools
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import contest
 import launch
+import numpy
 from contest import TENFOLD, Goal, Options, Report, Table, at_least, medians, publish, say, spread, take_turns
 
 REPEATS = 1
@@ -103,7 +109,8 @@ def extended(
 
 def once(kind: str, peer: Peer, models: int, epochs: int, cold: dict[str, str], losses: list[float]) -> float:
     variables = cold | ({"KERAS_BACKEND": peer.backend} if peer.backend else {})
-    seconds, printed = launch.run(launch.command("many_models", kind, peer.contestant, models, epochs), variables)
+    words = launch.command("many_models", kind, peer.contestant, models, epochs, digits())
+    seconds, printed = launch.run(words, variables)
     losses.append(float(printed.rpartition(" ")[2]))
     if abs(losses[-1] - losses[0]) > TOLERANCE * losses[0] and models == MODELS:
         raise launch.ScriptFailed(
@@ -111,6 +118,18 @@ def once(kind: str, peer: Peer, models: int, epochs: int, cold: dict[str, str], 
         )
     say(f"{kind}, {peer.name}: {models} models in {seconds:.1f} s")
     return seconds
+
+
+@functools.cache
+def digits() -> str:
+    """The data, in a file that goes when this benchmark ends."""
+    from sklearn.datasets import load_digits
+
+    folder = tempfile.mkdtemp(prefix="digits-")
+    atexit.register(shutil.rmtree, folder)
+    x, y = load_digits(return_X_y=True)
+    numpy.savez(Path(folder, "digits.npz"), x=(x / 16).astype("float32"), y=y)
+    return str(Path(folder, "digits.npz"))
 
 
 # -- reporting --------------------------------------------------------------------------------------------------------
@@ -150,7 +169,7 @@ def growth() -> Table:
 
 def share() -> Table:
     with launch.environment() as cold:
-        _, printed = launch.run(launch.command("matmul_share"), cold)
+        _, printed = launch.run(launch.command("matmul_share", "dense", "tenfold", 64, EPOCHS, digits()), cold)
     fused, peak = map(float, printed.splitlines()[-1].split())
     rows = [(f"{fused / 1e9:.1f}", f"{peak / 1e9:.1f}", f"{fused / peak:.0%}")]
     head = ("fused dense training, GFLOP/s of one core", "matrix multiplication, GFLOP/s", "share")

@@ -1,4 +1,6 @@
-"""Trains many small models on the digits: `many_models.py KIND CONTESTANT MODELS EPOCHS`. Prints the mean loss.
+"""Trains many small models on the digits: `many_models.py KIND CONTESTANT MODELS EPOCHS FILE`. Prints the mean loss.
+
+FILE holds the digits, as benchmarks/fuse.py has saved them: importing scikit-learn takes longer than training does.
 
 Kinds: dense, norm (with batch norm and dropout), conv (the convolutional model of the question "How does
 Keras/TensorFlow parallelization scale?"), gru, torch. Contestants: tenfold, loop, joblib, ray; Keras has the backend
@@ -9,7 +11,7 @@ import sys
 
 import numpy
 
-KIND, CONTESTANT, MODELS, EPOCHS = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+KIND, CONTESTANT, MODELS, EPOCHS, FILE = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
 WORKERS = 2
 BATCH = 32
 RATES = (1e-3, 3e-3, 1e-2, 3e-2)
@@ -21,21 +23,18 @@ if CONTESTANT == "tenfold":
     if KIND != "torch":
         tenfold.warm("fuse")
 elif KIND == "torch":
-    import torch
+    import torch  # noqa: F401
 else:
-    import keras
+    import keras  # noqa: F401
 
 
 def digits():
-    from sklearn.datasets import load_digits
+    with numpy.load(FILE) as held:
+        x, y = held["x"], held["y"]
+    return x.reshape(len(x), *SHAPES.get(KIND, (64,))), y
 
-    x, y = load_digits(return_X_y=True)
-    return (x / 16).astype("float32").reshape(len(x), *SHAPES.get(KIND, (64,))), y
 
-
-def build(lr):
-    if KIND == "torch":
-        return build_torch(lr)
+def build_keras(lr):
     import keras
 
     layers = keras.layers
@@ -63,14 +62,11 @@ def build_torch(lr):
     return module, torch.nn.CrossEntropyLoss(), torch.optim.Adam(module.parameters(), lr)
 
 
-def train(item, x, y):
-    """One model, as one writes it by hand."""
-    if KIND == "torch":
-        return train_torch(item, x, y)
+def train_keras(item, x, y):
     import keras
 
     keras.utils.set_random_seed(item["seed"])
-    model = build(item["lr"])
+    model = build_keras(item["lr"])
     return model.fit(x, y, epochs=EPOCHS, batch_size=BATCH, verbose=0).history["loss"][-1]
 
 
@@ -89,6 +85,9 @@ def train_torch(item, x, y):
             optimizer.step()
             total += value.item() * len(rows)
     return total / len(x)
+
+
+build, train = (build_torch, train_torch) if KIND == "torch" else (build_keras, train_keras)
 
 
 def run_loop(items, x, y):

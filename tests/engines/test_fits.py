@@ -36,13 +36,13 @@ def test_models_are_fused_and_the_same_on_every_engine(name: str, tmp_path: Path
 
 @pytest.mark.slow
 def test_without_processes_the_callers_backend_is_used_and_said(tmp_path: Path) -> None:
-    text = """
+    text = f"""
         import sys
-        sys.path.insert(0, {folder!r})
+        sys.path.insert(0, {str(Path(__file__).parent)!r})
         import fits, tenfold
         fit = tenfold.Fit(fits.in_keras, (fits.X, fits.Y), epochs=1)
         results = tenfold.map(fit, fits.ITEMS[:2], engine="serial", progress=False)
         print(results[0].how, results[0].model())
-    """.format(folder=str(Path(__file__).parent))
+    """
     ended = scripts.run(tmp_path, text, {"KERAS_BACKEND": "torch"}, seconds=120)
     assert "alone: Keras in this process has the torch backend" in ended.out

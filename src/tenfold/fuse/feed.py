@@ -76,6 +76,11 @@ class Feed:
         return self._blocks[0]
 
     @property
+    def scores(self) -> bool:
+        """Whether models are scored at all."""
+        return bool(self._scored)
+
+    @property
     def scored_sample(self) -> Columns:
         """Rows to score, for shapes."""
         return self._scored[0] if self._scored else self._blocks[0]

@@ -27,7 +27,7 @@ How = Literal["auto", "fused", "looped", "alone"]
 BACKEND = {"KERAS_BACKEND": "jax"}
 """What a worker that trains groups has in its environment, whatever the caller has."""
 SHOWN = 3  # faults, of parameter sets that are all wrong in the same way
-MODULES = ("jax", "jax.numpy", "keras")
+MODULES = ("tenfold.fuse.preload",)
 """What its nursery imports."""
 
 

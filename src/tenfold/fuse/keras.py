@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 AT_A_TIME = 8  # models on a CPU: enough to share each operation's cost, few enough to stay in its caches (measured)
 TRIAL_STEPS = 8
-PARTS = ("train", "test", "logs")
-"""What is compared of two models."""
+HASTY_BELOW = 5.0  # seconds of training, roughly guessed, that are not worth the best compilation
+BYTES_A_SECOND = 1e10  # that a core computes, for that guess
 WORTH_TRYING = 5  # times what a compilation takes that training must take before another way is tried
 
 _codes: dict[Any, Code] = {}  # of this process: the next batch of the same program finds it compiled
@@ -36,6 +36,7 @@ class KerasWorkshop:
         _use_cache(cache)
         self._fit = fit
         self._block = feed.sample
+        self._parts = ("train", "test", "logs") if feed.scores else ("train", "logs")  # what is compared of two models
         one = slice(0, 1)
         training, scoring = (blueprints.standard(block.take(one)) for block in (feed.sample, feed.scored_sample))
         self._drawings = Drawings(Samples(training, scoring))
@@ -55,7 +56,7 @@ class KerasWorkshop:
         return model.blueprint.portrait()
 
     def stack(self, models: Sequence[Built], rows: int, chunk: int | None) -> tuple[Stack, int, str]:
-        code = self._code(models)
+        code = self._code(models, rows)
         if chunk is not None:
             return Stack(code, models, chunk), chunk, f"{chunks.words(len(models), chunk)}, as before"
         best: tuple[float, int, Stack] | None = None
@@ -82,19 +83,21 @@ class KerasWorkshop:
 
     def _keys(self, blueprint: Blueprint) -> tuple[bytes, ...]:
         size = self._fit.batch_size
-        return tuple(blueprint.traced(name, size).key for name in PARTS)
+        return tuple(blueprint.traced(name, size).key for name in self._parts)
 
-    def _code(self, models: Sequence[Built]) -> Code:
+    def _code(self, models: Sequence[Built], rows: int) -> Code:
         """The compiled program of these models; with their numbers as inputs where those differ."""
         size = self._fit.batch_size
         unique = list({id(built.blueprint): built.blueprint for built in models}.values())
-        numbers = {tuple(_bytes(b.traced(name, size).numbers) for name in PARTS) for b in unique}
+        numbers = {tuple(_bytes(b.traced(name, size).numbers) for name in self._parts) for b in unique}
         lifted = len(numbers) > 1
-        key = (self._keys(unique[0]), size, lifted or numbers.pop())
+        work = unique[0].traced("train", size).nbytes * len(models) * self._fit.epochs * max(1, rows // size)
+        hasty = work / BYTES_A_SECOND < HASTY_BELOW
+        key = (self._keys(unique[0]), size, hasty, lifted or numbers.pop())
         if key not in _codes:
             while len(_codes) >= 8:
                 _codes.pop(next(iter(_codes)))
-            _codes[key] = Code(unique[0], size, lifted=lifted)
+            _codes[key] = Code(unique[0], size, lifted=lifted, hasty=hasty)
         return _codes[key]
 
     def _sizes(self, code: Code, models: Sequence[Built]) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import traceback
 from collections.abc import Sequence
@@ -98,17 +99,21 @@ def build_all(
     """Build every model, and keep what is needed of it by its place; what fails goes to `found`."""
     workshop: Workshop | None = None
     models: dict[int, Any] = {}
-    for place, member in enumerate(members):
-        try:
-            built = construct(fit.build, member.params)
-            if workshop is None:
-                workshop = _workshop(kind_of(built), fit, members, shared)
-            models[place] = workshop.take(built)
-        except (Declined, BadCall) as error:
-            found[member.index] = error
-        except Exception as error:
-            # It may be the backend that is to blame; trained alone, it has the caller's, and says so itself.
-            found[member.index] = Declined(_why_not_built(error))
+    gc.disable()  # hundreds of models are a lot to go through, and none of it is garbage yet
+    try:
+        for place, member in enumerate(members):
+            try:
+                built = construct(fit.build, member.params)
+                if workshop is None:
+                    workshop = _workshop(kind_of(built), fit, members, shared)
+                models[place] = workshop.take(built)
+            except (Declined, BadCall) as error:
+                found[member.index] = error
+            except Exception as error:
+                # It may be the backend that is to blame; trained alone, it has the caller's, and says so itself.
+                found[member.index] = Declined(_why_not_built(error))
+    finally:
+        gc.enable()
     return workshop, models
 
 

@@ -30,6 +30,7 @@ from tenfold.work.run import Declined
 if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
 
+SHORT = 5.0  # seconds of training that are not worth trying the other way: its first step alone may take one
 WORTH_TRYING = 20  # steps of training that must follow, for a trial of speed to be paid back
 
 
@@ -97,10 +98,12 @@ class TorchWorkshop:
             size = max(2, chunks.even(len(models), max(2, int(_room(models[0]) / trial.nbytes))))  # one would be looped
             if self._fit.how == "fused" or self._fit.epochs * rows < WORTH_TRYING * self._fit.batch_size:
                 return size, chunks.words(len(models), size)
-            return self._faster(trial, models, size)
+            return self._faster(trial, models, size, self._fit.epochs * rows / self._fit.batch_size)
 
-    def _faster(self, trial: Trial, models: Sequence[Model], size: int) -> tuple[int, str]:
+    def _faster(self, trial: Trial, models: Sequence[Model], size: int, steps: float) -> tuple[int, str]:
         fused = trial.seconds_fused(self._fused(models[:size], size)) / size
+        if fused * len(models) * steps < SHORT:
+            return size, f"{chunks.words(len(models), size)} ({1e3 * fused * size:.3g} ms a step)"
         looped = trial.seconds_looped()
         numbers = f"{1e3 * fused * size:.3g} ms a step, {1e3 * looped * size:.3g} ms one at a time"
         if looped < fused:

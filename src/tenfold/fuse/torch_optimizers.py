@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy
@@ -153,6 +154,12 @@ class Step:
     spread: Callable[[numpy.ndarray], Tensors]
     """Makes columns of numbers."""
 
+    def runs(self) -> list[slice]:
+        """Neighbours whose numbers and counts are the same."""
+        every = numpy.stack([self.count, *self.numbers.values()], axis=1)
+        ends = [0, *(numpy.flatnonzero((every[1:] != every[:-1]).any(axis=1)) + 1).tolist(), len(every)]
+        return [slice(start, stop) for start, stop in pairwise(ends)]
+
     def decay(self, *, decoupled: bool) -> None:
         """Weight decay: of the weights themselves, or as a part of the gradient."""
         rate = self.numbers["weight_decay"]
@@ -188,6 +195,11 @@ def _sgd(step: Step) -> None:
 
 
 def _adam(step: Step) -> None:
+    held = [tensor for tensors in (step.parameters, *step.slots) for tensor in tensors]
+    if all(t.device.type == "cpu" and t.dtype == torch.float32 and t.is_contiguous() for t in held):
+        for cut in step.runs():
+            _adam_in_one_pass(step, cut)
+        return
     step.decay(decoupled="decoupled_weight_decay" in step.flags)
     beta1, beta2 = step.numbers["beta1"], step.numbers["beta2"]
     mean, square, *largest = step.slots
@@ -201,6 +213,27 @@ def _adam(step: Step) -> None:
     torch._foreach_add_(below, step.spread(step.numbers["eps"] * correction))
     factors = -step.numbers["lr"] * correction / (1 - beta1**step.count)
     step.move(torch._foreach_div(mean, below), factors)
+
+
+def _adam_in_one_pass(step: Step, cut: slice) -> None:
+    """Neighbours with the same numbers, by the kernel that PyTorch has for one model: half the time on a CPU."""
+    decoupled = "decoupled_weight_decay" in step.flags
+    numbers = {name: float(values[cut.start]) for name, values in step.numbers.items()}
+    parameters, gradients, mean, square, *largest = (
+        [tensor[cut].contiguous() for tensor in tensors] for tensors in (step.parameters, step.gradients, *step.slots)
+    )
+    count = torch.tensor(float(step.count[cut.start]))
+    (torch._fused_adamw_ if decoupled else torch._fused_adam_)(
+        parameters,
+        gradients,
+        mean,
+        square,
+        largest[0] if largest else [],
+        [count] * len(parameters),
+        amsgrad=bool(largest),
+        maximize=False,
+        **numbers,
+    )
 
 
 def _rmsprop(step: Step) -> None:
