@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
@@ -15,17 +16,23 @@ _SCRIPT = """
     import sys
     sys.path.insert(0, {folder!r})
     import fits
-    fits.main({name!r})
+    fits.main()
 """
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    # With Keras on JAX in the caller, too, so that the serial engine can fuse in the caller's own process.
+    variables = {"KERAS_BACKEND": "jax", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    text = _SCRIPT.format(folder=str(Path(__file__).parent))
+    ended = scripts.run(tmp_path_factory.mktemp("fits"), text, variables, seconds=240)
+    return dict(json.loads(ended.out.splitlines()[-1]))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["keras", "torch"])
-def test_models_are_fused_and_the_same_on_every_engine(name: str, tmp_path: Path) -> None:
-    text = _SCRIPT.format(folder=str(Path(__file__).parent), name=name)
-    # With Keras on JAX in the caller, too, so that the serial engine can fuse in the caller's own process.
-    ended = scripts.run(tmp_path, text, {"KERAS_BACKEND": "jax", "TF_CPP_MIN_LOG_LEVEL": "3"}, seconds=240)
-    found = json.loads(ended.out.splitlines()[-1])
+def test_models_are_fused_and_the_same_on_every_engine(name: str, trained: dict[str, Any]) -> None:
+    found = trained[name]
     assert set(found) == set(engines.names())
     first = found["local"]["numbers"]
     assert len({str(model) for model in first}) == len(first), "the models must differ, or this test shows nothing"

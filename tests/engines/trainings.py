@@ -104,5 +104,6 @@ def digests(name: str, tasks: int) -> dict[str, list[str]]:
     return found
 
 
-def main(name: str, tasks: int) -> None:
-    sys.stdout.write(json.dumps(digests(name, tasks)) + "\n")
+def main(trainings: dict[str, int]) -> None:
+    """Name of a training -> how many tasks: all in one process, which starts clusters once."""
+    sys.stdout.write(json.dumps({name: digests(name, tasks) for name, tasks in trainings.items()}) + "\n")

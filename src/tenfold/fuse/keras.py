@@ -35,6 +35,7 @@ class KerasWorkshop:
         blueprints.check_backend()
         _use_cache(cache)
         self._fit = fit
+        self._cache = cache
         self._block = feed.sample
         self._parts = ("train", "test", "logs") if feed.scores else ("train", "logs")  # what is compared of two models
         one = slice(0, 1)
@@ -98,6 +99,7 @@ class KerasWorkshop:
             while len(_codes) >= 8:
                 _codes.pop(next(iter(_codes)))
             _codes[key] = Code(unique[0], size, lifted=lifted, hasty=hasty)
+        _codes[key].cache = self._cache
         return _codes[key]
 
     def _sizes(self, code: Code, models: Sequence[Built]) -> list[int]:

@@ -11,9 +11,11 @@ have stopped can be left out without compiling anything again.
 
 from __future__ import annotations
 
+import fcntl
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from pathlib import Path
+from typing import IO, Any, cast
 
 import numpy
 
@@ -34,12 +36,17 @@ RARELY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passe
 class Code:
     """The compiled functions of one program, for any number of models of it."""
 
+    cache: Path
+    """Where workers that compile the same program find each other; of the call that uses it."""
+
     def __init__(self, blueprint: Blueprint, batch_size: int, *, lifted: bool, hasty: bool) -> None:
         self.blueprint = blueprint
+        self._identity = blueprint.traced("train", batch_size).key.hex()
         self.batch_size = batch_size
         self._lifted = lifted
         self._hasty = hasty
         self._compiled: dict[Any, Any] = {}
+        self._claims: dict[str, IO[bytes]] = {}
         self.compiling = 0.0
         """Seconds spent on compilation."""
 
@@ -54,19 +61,51 @@ class Code:
 
     def call(self, name: str, *arguments: Any, rarely: bool = False) -> Any:
         """Run one of the functions below, on arguments that have a row for each model, but for the data."""
+        return self._function(name, arguments, rarely)(*arguments)
+
+    def prepare(self, name: str, *arguments: Any, rarely: bool = False) -> None:
+        """Compile it, for arguments like these."""
+        self._function(name, arguments, rarely)
+
+    def claim(self, name: str) -> bool:
+        """Be the one who compiles this function of the program; False where another worker is at it."""
+        lock = open(self._lock(name), "ab")  # noqa: SIM115  # held until it is compiled
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            return False
+        self._claims[name] = lock
+        return True
+
+    def _function(self, name: str, arguments: tuple[Any, ...], rarely: bool) -> Any:
         import jax
 
         shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(arguments))
         key = (name, jax.tree.structure(arguments), shapes)
+        claim = self._claims.pop(name, None)
         if key not in self._compiled:
             began = time.perf_counter()
-            function = {"advance": self._advance, "tail": self._tail, "score": self._score, "logs": self._logs}[name]
-            donated = (1,) if name in ("advance", "tail") else ()
-            lowered = jax.jit(function(), donate_argnums=donated).lower(*arguments)
-            options = (RARELY if rarely else HASTY) if self._hasty else USUALLY
-            self._compiled[key] = lowered.compile(options if jax.default_backend() == "cpu" else None)
+            with claim or open(self._lock(name), "ab") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # who comes second finds it in the cache
+                self._compiled[key] = self._compile(name, arguments, rarely)
             self.compiling += time.perf_counter() - began
-        return self._compiled[key](*arguments)
+        elif claim is not None:
+            claim.close()
+        return self._compiled[key]
+
+    def _compile(self, name: str, arguments: tuple[Any, ...], rarely: bool) -> Any:
+        import jax
+
+        function = {"advance": self._advance, "tail": self._tail, "score": self._score, "logs": self._logs}[name]
+        donated = (1,) if name in ("advance", "tail") else ()
+        lowered = jax.jit(function(), donate_argnums=donated).lower(*arguments)
+        options = (RARELY if rarely else HASTY) if self._hasty else USUALLY
+        return lowered.compile(options if jax.default_backend() == "cpu" else None)
+
+    def _lock(self, name: str) -> Path:
+        self.cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # it may be deleted at any time
+        return self.cache / f"{self._identity}-{name}.lock"
 
     def _step(self, name: str, rows: int) -> Callable[[Any, State, Any], State]:
         found = self.blueprint.traced(name, rows)
@@ -231,6 +270,8 @@ class Stack:
 
         size = self._code.batch_size
         full = order.shape[1] // size
+        if not self._code.claim("advance"):
+            self._prepare_tail(block, order)
         part = numpy.stack(self._cut(order)[0])[:, : full * size].reshape(self._chunk, full, size).swapaxes(0, 1)
         best = float("inf")
         rest = (numpy.ascontiguousarray(part), numpy.int32(min(steps, full)), self._on_device(block))
@@ -240,6 +281,14 @@ class Stack:
             jax.block_until_ready(self._code.call("advance", self._given("train", size)[0], copy, *rest))
             best = min(best, time.perf_counter() - began)
         return float(best * len(self._states) / min(steps, full))
+
+    def _prepare_tail(self, block: Columns, order: numpy.ndarray) -> None:
+        """Compile the last step of an epoch, while another worker compiles the others: each finds the other's."""
+        rest = order.shape[1] % self._code.batch_size
+        if rest:
+            rows = numpy.ascontiguousarray(numpy.stack(self._cut(order)[0])[:, -rest:])
+            numbers = self._given("train", rest)[0]
+            self._code.prepare("tail", numbers, self._states[0], rows, self._on_device(block), rarely=True)
 
     def _wait(self) -> None:
         import jax
