@@ -102,6 +102,8 @@ class Dispatch:
                 self._journal.commit()
                 self._watch.update(running=len(self._flights))
             stop_overdue(self._crew, self._policy.timeout)
+        if self._stopped:
+            self.declined.clear()  # the call ends here
         self._journal.commit()
         self._watch.update(running=0)
 

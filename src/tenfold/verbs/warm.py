@@ -29,7 +29,7 @@ def warm(*names: str) -> None:
 def modules(names: tuple[str, ...]) -> list[str]:
     """What a nursery imports for these frameworks; refuses unknown and missing ones together."""
     members = frameworks.every()
-    faults = [f"{name!r} is not one of {', '.join([*members, FUSE])}" for name in names if name not in members]
+    faults = [f"{name!r} is not one of {', '.join(members)}" for name in names if name not in members]
     if faults:
         raise BadCall("; ".join(faults))
     for name in names:
