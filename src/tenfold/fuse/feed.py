@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy
@@ -20,13 +21,15 @@ if TYPE_CHECKING:
 class Feed:
     """The data of a `Fit` for models that have rows of their own, or not."""
 
-    def __init__(self, fit: Fit, members: Sequence[Member]) -> None:
+    def __init__(self, fit: Fit, members: Sequence[Member], *, alone: bool = False) -> None:
         self._fit = fit
-        whole = fit.data
-        own = members[0].rows is not None
-        self._training = fit.training if own else fit.training.take(slice(0, fit.rows_of(None)[0]))
+        whole, training = fit.data, fit.training
+        own = members[0].rows is not None or members[0].validation_rows is not None
         if own and whole.streams:
-            raise Declined("models with rows of their own need data that fits in memory, and this is streamed")
+            if not alone:
+                raise Declined("models with rows of their own need data that fits in memory, and this is streamed")
+            whole, training = (replace(columns, streams=False) for columns in (whole, training))
+        self._training = training if own else training.take(slice(0, fit.rows_of(None)[0]))
         self._validation = fit.validation_columns
         if fit.own_validation(members[0]):
             self._validation = whole

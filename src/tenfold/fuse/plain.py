@@ -35,7 +35,7 @@ def _train_keras(fit: Fit, member: Member, model: Any) -> tuple[dict[str, list[f
 
     if fit.metrics:
         add_metrics(model, fit.metrics)
-    feed = Feed(fit, [member])
+    feed = Feed(fit, [member], alone=True)
     batches = _batches(fit, feed, member)
     told = keras.callbacks.LambdaCallback(
         on_epoch_begin=lambda epoch, _: batches.turn(epoch),

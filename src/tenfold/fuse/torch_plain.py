@@ -58,7 +58,7 @@ def unpacked(built: Any) -> tuple[Any, Any, Any]:
 def train(fit: Fit, member: Member, built: Any) -> tuple[dict[str, list[float]], Weights, int | None]:
     """To the end: its history, its weights, and the epoch that they are of, where early stopping chose one."""
     single = Single(unpacked(built), fit.metrics, fit.batch_size, Randomness())
-    feed = Feed(fit, [member])
+    feed = Feed(fit, [member], alone=True)
     single.check(fit.training, fit.validation_columns)
     watch = Watch(fit.stopping) if fit.stopping is not None else None
     blocks = Blocks(single.module)

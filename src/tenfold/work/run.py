@@ -103,7 +103,7 @@ class Runner:
         for place, (task, _) in enumerate(gathered):
             value = values[place] if ok else values
             if isinstance(value, BaseException):
-                value = raised(value)
+                value = Failure("declined", str(value)) if isinstance(value, Declined) else raised(value)
             self._prepared[task.index] = (not isinstance(value, Failure), value, seconds / len(gathered))
 
     def _run(self, index: int, attempt: int, item: Any, function: Callable[[Any], Any]) -> tuple[bool, Any, float]:
@@ -160,8 +160,6 @@ def raised(error: BaseException) -> Failure:
         summary = "".join(traceback.format_exception_only(error)).strip()
     except Exception:  # a __str__ that raises
         summary = type(error).__name__
-    if isinstance(error, Declined):
-        return Failure("declined", str(error))
     return Failure("raised", summary, text, _pickled(error))
 
 
