@@ -32,7 +32,7 @@ def _gate(folder: Path) -> Any:
     def pass_gate(x: int) -> int:
         time.sleep(0.02)  # the work: enough that each travels by itself
         if x in (5, 6):
-            (folder / f"waiting {x}").touch()
+            (folder / f"waiting {x}").write_text(str(os.getpid()))
             waiting.until(lambda: (folder / "open").exists(), 30)
         with open(folder / f"ran {x}", "a") as file:
             file.write("x")
@@ -45,8 +45,10 @@ def _gate(folder: Path) -> Any:
 @pytest.mark.parametrize("isolate", [False, True], ids=["reused", "isolated"])
 def test_killed_while_tasks_run(keep: bool, isolate: bool, tmp_path: Path) -> None:
     def kill_and_open() -> None:
-        waiting.until(lambda: (tmp_path / "waiting 5").exists() and (tmp_path / "waiting 6").exists())
+        tasks = [int(waiting.for_file(tmp_path / f"waiting {x}")) for x in (5, 6)]
         kill_nursery()
+        for task in tasks:  # it dies with its worker, which dies with the nursery; before that it could still finish
+            waiting.for_exit(task)
         (tmp_path / "open").touch()
 
     killer = threading.Thread(target=kill_and_open)
