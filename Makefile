@@ -26,7 +26,7 @@ check: setup          ## lint, types, and imports that go one way
 	$(BIN)/mypy src
 	$(BIN)/lint-imports
 
-test: setup           ## everything, about 20 minutes on two cores
+test: setup           ## everything, 20 to 30 minutes on two cores
 	$(BIN)/python -m pytest
 
 bench: setup          ## every benchmark, on an otherwise idle machine
