@@ -58,6 +58,11 @@ def checkpoint(run: Path) -> bool:
     return any(run.glob("tasks/shared/fits/*.checkpoint"))
 
 
+def entries(run: Path) -> set[str]:
+    """What is kept of compilations."""
+    return {path.name for path in run.glob("tasks/shared/compiled/*-cache")}
+
+
 @pytest.mark.slow
 def test_a_killed_worker_costs_an_epoch_not_the_training(tmp_path: Path, undisturbed: list[object]) -> None:
     with scripts.started(tmp_path, text(tmp_path, "run")) as script:
@@ -76,9 +81,13 @@ def test_a_killed_caller_goes_on_from_the_last_checkpoint(tmp_path: Path, undist
     with scripts.started(tmp_path, text(tmp_path, "run")) as script:
         waiting.until(lambda: checkpoint(tmp_path / "run"), 60)
         script.kill()
+    compiled = entries(tmp_path / "run")
+    assert compiled
     ended = scripts.run(tmp_path, text(tmp_path, "run"), seconds=120)
     found, steps = (json.loads(line) for line in ended.out.splitlines()[:2])
     _same(found, undisturbed)
+    assert entries(tmp_path / "run") >= compiled
+    assert len([name for name in entries(tmp_path / "run") if name.startswith("jit_advance")]) == 1, "compiled once"
     again = [step for place, step in enumerate(steps) if step in steps[:place]]
     assert len(again) < EPOCHS / 2, "it did not start from the beginning"
     assert steps[-1] == EPOCHS - 1

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import keras_cases
-from keras_cases import EPOCHS, dense, keras, sequential, softmax
+import keras_case as cases
+from keras_case import EPOCHS, dense, keras, sequential, softmax
+from keras_layers import plain
 from keras_parity import here, same, sizes_of_groups, train
 
 from tenfold.fuse import together
@@ -60,7 +61,7 @@ def neighbours_of_nan_with_other_numbers(folder: Path) -> dict[str, Any]:
 
 
 def _neighbours(folder: Path, rates: list[float]) -> dict[str, Any]:
-    fit = Fit(simple, keras_cases.table(), epochs=EPOCHS, batch_size=16, how="fused")
+    fit = Fit(simple, cases.table(), epochs=EPOCHS, batch_size=16, how="fused")
     groups = {}
     for lr in (0.01, float("nan"), float("inf")):
         items = [
@@ -111,12 +112,12 @@ def declined(folder: Path) -> dict[str, Any]:
         "test_step": _with_own_step("test_step"),
         "run_eagerly": eager,
         "use_ema": averaged,
-        "callback": keras_cases.plain,
+        "callback": plain,
     }
     for name, build in builds.items():
-        fit = Fit(build, keras_cases.table(), epochs=1, callbacks=callbacks.get(name, ()))
+        fit = Fit(build, cases.table(), epochs=1, callbacks=callbacks.get(name, ()))
         (folder / name).mkdir()
-        found[name] = [f"{type(one).__name__}: {one}" for one in train(fit, keras_cases.items(), folder / name)]
+        found[name] = [f"{type(one).__name__}: {one}" for one in train(fit, cases.items(), folder / name)]
     return found
 
 
@@ -127,9 +128,9 @@ def declined_among_others(folder: Path) -> dict[str, Any]:
     def build(lr: float, kind: str) -> Any:
         if kind == "broken":
             raise OSError("no weights.h5 here")
-        return averaged(lr) if kind == "averaged" else keras_cases.plain(lr)
+        return averaged(lr) if kind == "averaged" else plain(lr)
 
-    fit = Fit(build, keras_cases.table(), epochs=1)
+    fit = Fit(build, cases.table(), epochs=1)
     items = [{"seed": n, "lr": 0.01, "kind": kind} for n, kind in enumerate(("", "averaged", "broken", ""))]
     return {"found": [f"{type(one).__name__}: {one}" for one in train(fit, items, folder)]}
 
@@ -141,8 +142,8 @@ def widths(folder: Path) -> dict[str, Any]:
     def build(lr: float, units: int) -> Any:
         return sequential(dense(units), softmax(), lr=lr)
 
-    fit = Fit(build, keras_cases.table(), epochs=1, batch_size=16, how="fused")
-    items = keras_cases.items(units=(4, 7, 4))
+    fit = Fit(build, cases.table(), epochs=1, batch_size=16, how="fused")
+    items = cases.items(units=(4, 7, 4))
     with sizes_of_groups(None) as sizes:
         trained = train(fit, items, folder)
     members = [fit.member(params, here(n, folder)) for n, params in enumerate(items)]
@@ -158,9 +159,9 @@ def widths(folder: Path) -> dict[str, Any]:
 @question
 def stored(folder: Path) -> dict[str, Any]:
     """Leaves results, and what their models say here, for processes with other backends."""
-    x, y = keras_cases.words()
+    x, y = cases.words()
     fit = Fit(normalised, (x, y), epochs=2, batch_size=16, how="fused")
-    results = [fit.received(result) for result in train(fit, keras_cases.items(rate=(0.1, 0.2, 0.3)), folder)]
+    results = [fit.received(result) for result in train(fit, cases.items(rate=(0.1, 0.2, 0.3)), folder)]
     outputs = [result.model().predict(x, verbose=0) for result in results]
     (folder.parent / STORED).write_bytes(pickle.dumps((results, outputs)))
     return {"how": results[0].how}
@@ -169,7 +170,7 @@ def stored(folder: Path) -> dict[str, Any]:
 def reopened(path: Path) -> dict[str, Any]:
     """In another backend: whether weights are the same, and how far outputs are from what they were."""
     results, outputs = pickle.loads(path.read_bytes())
-    x, _ = keras_cases.words()
+    x, _ = cases.words()
     models = [result.model(normalised) for result in results]
     pairs = [zip(m.get_weights(), r.weights, strict=True) for m, r in zip(models, results, strict=True)]
     return {

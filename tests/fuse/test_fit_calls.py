@@ -11,7 +11,7 @@ import pytest
 import tenfold
 from tenfold.fuse import columns
 from tenfold.fuse.building import check_takes, member
-from tenfold.fuse.stopping import Watch
+from tenfold.fuse.stopping import Patience
 
 X, Y = numpy.ones((10, 3)), numpy.arange(10)
 
@@ -123,7 +123,7 @@ def test_likeness_looks_past_fractions_and_seeds() -> None:
 
 
 def stopped_at(rule: tenfold.EarlyStopping, values: list[float]) -> tuple[int | None, int]:
-    watch = Watch(rule)
+    watch = Patience(rule)
     for epoch, value in enumerate(values):
         watch.look(epoch, {rule.monitor: value})
         if watch.stopped:
@@ -151,7 +151,7 @@ def test_a_model_stops_when_it_should(rule: tenfold.EarlyStopping, values: list[
 
 def test_a_name_that_is_not_in_the_history_is_an_error() -> None:
     with pytest.raises(tenfold.BadCall, match=r"monitor='val_f1'.*loss"):
-        Watch(tenfold.EarlyStopping("val_f1")).look(0, {"loss": 1.0})
+        Patience(tenfold.EarlyStopping("val_f1")).look(0, {"loss": 1.0})
 
 
 @pytest.mark.parametrize("options", [{"mode": "up"}, {"patience": -1}, {"monitor": ""}])

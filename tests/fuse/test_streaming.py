@@ -32,7 +32,9 @@ _SCRIPT = """
         assert fit.data.streams
         results = tenfold.map(fit, [dict(lr=0.01 * n, seed=n) for n in (1, 2, 3)], workers=1, progress=False)
         found[how] = [[r.history, [w.tolist() for w in r.weights], r.how] for r in results]
-    print(json.dumps(found))
+    fit = tenfold.Fit(build, ("x.npy", "y.npy"), epochs=2, batch_size=8, validation=0.2)
+    (own,) = tenfold.map(fit, [dict(lr=0.01, seed=1, rows=numpy.arange(0, 100, 2))], workers=1, progress=False)
+    print(json.dumps(dict(streamed=found, own=[own.history, own.how])))
 """
 
 
@@ -43,7 +45,11 @@ def test_streamed_models_are_those_that_are_trained_alone(tmp_path: Path) -> Non
     numpy.save(tmp_path / "x.npy", x)
     numpy.save(tmp_path / "y.npy", x.sum(axis=1))
     ended = scripts.run(tmp_path, _SCRIPT, {"KERAS_BACKEND": "jax", "TF_CPP_MIN_LOG_LEVEL": "3"}, seconds=120)
-    found = json.loads(ended.out.splitlines()[-1])
+    told = json.loads(ended.out.splitlines()[-1])
+    found, (own_history, own_how) = told["streamed"], told["own"]
+    assert "rows of their own" in own_how
+    assert own_how.startswith("alone")
+    assert len(own_history["val_loss"]) == 2
     for (history, weights, how), (other_history, other_weights, other_how) in zip(*found.values(), strict=True):
         assert how.startswith("fused")
         assert other_how.startswith("alone")

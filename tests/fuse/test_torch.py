@@ -17,8 +17,8 @@ from torch.nn import functional
 from tenfold.errors import BadCall
 from tenfold.fuse import order, torch_plain
 from tenfold.fuse.building import construct
-from tenfold.fuse.feed import Feed
 from tenfold.fuse.portrait import difference
+from tenfold.fuse.reading import Reading
 from tenfold.fuse.stopping import EarlyStopping
 from tenfold.work.run import Declined
 
@@ -249,30 +249,30 @@ def test_a_stack_goes_on_from_a_snapshot(kind: str, optimizer: str) -> None:
     fit = cases.fit_of(kind, callbacks=[EarlyStopping()])
     params = [{"kind": kind, "optimizer": optimizer, **rate} for rate in RATES]
 
-    def new(chunk: int | None) -> tuple[Any, list[Any], Feed, int]:
+    def new(chunk: int | None) -> tuple[Any, list[Any], Reading, int]:
         workshop, own, models = cases.taken(fit, params)
         stack, size, _ = workshop.stack(models, 36, chunk)
-        return stack, own, Feed(fit, own), size
+        return stack, own, Reading(fit, own), size
 
-    def run(stack: Any, own: list[Any], feed: Feed, epoch: int) -> dict[str, Any]:
+    def run(stack: Any, own: list[Any], reading: Reading, epoch: int) -> dict[str, Any]:
         stack.begin()
-        for block, rows in feed.training(own, epoch):
+        for block, rows in reading.training(own, epoch):
             stack.train(block, rows)
         return {name: values.tolist() for name, values in stack.logs().items()}
 
-    stack, own, feed, size = new(None)
-    run(stack, own, feed, 0)
+    stack, own, reading, size = new(None)
+    run(stack, own, reading, 0)
     stack.remember([1])
     arrays = [array.copy() for array in stack.snapshot()]
     best = stack.weights(1, best=True)
-    expected = run(stack, own, feed, 1)
-    other, own, feed, _ = new(size)
+    expected = run(stack, own, reading, 1)
+    other, own, reading, _ = new(size)
     other.restore([numpy.stack([array[row] for row in range(3)]) for array in arrays])
-    assert run(other, own, feed, 1) == expected
+    assert run(other, own, reading, 1) == expected
     stack.keep([1, 2])
     other.keep([1, 2])
     assert len(other) == 2
-    assert run(other, own[1:], feed, 2) == run(stack, own[1:], feed, 2)
+    assert run(other, own[1:], reading, 2) == run(stack, own[1:], reading, 2)
     for name, array in best.items():
         numpy.testing.assert_array_equal(other.weights(0, best=True)[name], array)
         assert name.endswith("tracked") or not numpy.array_equal(other.weights(0, best=False)[name], array)
@@ -284,9 +284,9 @@ def test_a_few_at_a_time_are_the_same(tmp_path: Path) -> None:
     workshop, own, models = cases.taken(fit, params)
     stack, size, why = workshop.stack(models, 36, 2)
     assert (size, why) == (2, "5 models, 2 at a time, as before")
-    feed = Feed(fit, own)
+    reading = Reading(fit, own)
     for epoch in range(3):
-        for block, rows in feed.training(own, epoch):
+        for block, rows in reading.training(own, epoch):
             stack.train(block, rows)
     for place, one in enumerate(cases.together(fit, params, tmp_path)):
         for name, array in stack.weights(place, best=False).items():

@@ -14,9 +14,9 @@ from torch.nn import functional
 from tenfold.fuse import torch_plain
 from tenfold.fuse.building import Member, construct, member
 from tenfold.fuse.checkpoint import Checkpoints
-from tenfold.fuse.feed import Feed
 from tenfold.fuse.fit import Fit
 from tenfold.fuse.group import Group
+from tenfold.fuse.reading import Reading
 from tenfold.fuse.torch import TorchWorkshop
 
 ROWS = 44  # three batches of 12, and 8 rows that are not a whole one
@@ -164,7 +164,7 @@ def members(fit: Fit, params: list[dict[str, Any]]) -> list[Member]:
 def taken(fit: Fit, params: list[dict[str, Any]]) -> tuple[TorchWorkshop, list[Member], list[Any]]:
     """A workshop, and the models of these parameters in it."""
     own = members(fit, params)
-    workshop = TorchWorkshop(fit, Feed(fit, own).sample)
+    workshop = TorchWorkshop(fit, Reading(fit, own).sample)
     return workshop, own, [workshop.take(construct(fit.build, one.params)) for one in own]
 
 
@@ -176,7 +176,7 @@ def together(fit: Fit, params: list[dict[str, Any]], folder: Path) -> list[Any]:
         some = [own[place] for place in places]
         stack, chunk, why = workshop.stack([models[place] for place in places], fit.rows_of(some[0])[0], None)
         how = f"{'fused' if chunk > 1 else 'looped'}: {why}"
-        found |= Group(fit, stack, some, Feed(fit, some), how).train(Checkpoints(folder, str(places[0])), chunk)
+        found |= Group(fit, stack, some, Reading(fit, some), how).train(Checkpoints(folder, str(places[0])), chunk)
     return [found[one.index] for one in own]
 
 

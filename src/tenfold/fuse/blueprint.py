@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy
 
-from tenfold.errors import BadCall
 from tenfold.fuse import program
 from tenfold.fuse.columns import Columns, mapped
 from tenfold.fuse.portrait import Portrait
@@ -209,15 +208,6 @@ class Drawings:
 
 def _values(variables: Any) -> list[Any]:
     return [numpy.asarray(variable.value) for variable in variables]
-
-
-def add_metrics(model: Any, metrics: Sequence[Any]) -> None:
-    """Compile the model again, with metrics besides its own."""
-    settings = dict(model._compile_config.config) if model._compile_config is not None else {}
-    if isinstance(settings.get("metrics"), dict) or any(isinstance(one, list) for one in settings.get("metrics") or ()):
-        raise BadCall("metrics=: this model has metrics by output; add to those of its compile()")
-    settings |= {"optimizer": model.optimizer, "loss": model.loss}
-    model.compile(**settings | {"metrics": [*(settings.get("metrics") or ()), *metrics]})
 
 
 def _decline_custom(model: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ from tenfold.fuse.blueprint import quick_compilations
 from tenfold.fuse.columns import check_rows
 from tenfold.work import seeds
 
+Report = Callable[[int, dict[str, float]], None]
+"""Takes the number of an epoch, and its logs."""
 RESERVED = ("seed", "rows", "validation_rows")
 """Parameters that tenfold understands itself. `build` gets the seed where it takes one, the others never."""
 
@@ -31,7 +33,7 @@ class Member:
     """The rows that it is trained on; None for all."""
     validation_rows: numpy.ndarray | None
     """The rows that it is validated on; None for the same as everybody."""
-    report: Callable[[int, dict[str, float]], None]
+    report: Report
     """Told after each epoch: its number and logs."""
     index: int
     """Its place among the items."""
@@ -41,7 +43,7 @@ class Member:
         return int(self.params["seed"])
 
 
-def member(params: Any, index: int, seed: int, count: int, report: Callable[[int, dict[str, float]], None]) -> Member:
+def member(params: Any, index: int, seed: int, count: int, report: Report) -> Member:
     """Check one parameter set; `seed` is for one that has none."""
     if not isinstance(params, Mapping) or not all(isinstance(name, str) for name in params):
         raise BadCall(f"a Fit is mapped over dicts of parameters, such as dict(lr=1e-3, seed=0); found {params!r}")
@@ -115,3 +117,12 @@ def kind_of(built: Any) -> str:
         f"build returned {type(built).__name__}: expected a compiled Keras 3 model, "
         "or (module, loss, optimizer) for PyTorch"
     )
+
+
+def add_metrics(model: Any, metrics: Sequence[Any]) -> None:
+    """Compile the model again, with metrics besides its own."""
+    settings = dict(model._compile_config.config) if model._compile_config is not None else {}
+    if isinstance(settings.get("metrics"), dict) or any(isinstance(one, list) for one in settings.get("metrics") or ()):
+        raise BadCall("metrics=: this model has metrics by output; add to those of its compile()")
+    settings |= {"optimizer": model.optimizer, "loss": model.loss}
+    model.compile(**settings | {"metrics": [*(settings.get("metrics") or ()), *metrics]})

@@ -17,7 +17,7 @@ from typing import Any
 import numpy
 
 from tenfold.fuse.result import FitResult
-from tenfold.fuse.stopping import Watch
+from tenfold.fuse.stopping import Patience
 
 FOLDER = "fits"
 BEFORE_FIRST = 1.0  # seconds of training that are not worth a file
@@ -34,7 +34,7 @@ class Saved:
     """Its row of the stack's snapshot."""
     history: dict[str, list[float]]
     """So far."""
-    watch: Watch | None
+    watch: Patience | None
     """Of its early stopping."""
     chunk: int
     """How many were trained at a time: to go on with the same numbers."""

@@ -14,12 +14,11 @@ import numpy
 
 from tenfold.errors import BadCall
 from tenfold.fuse import checkpoint
-from tenfold.fuse.building import RESERVED, Member, check_takes, member
+from tenfold.fuse.building import RESERVED, Member, Report, check_takes, member
 from tenfold.fuse.columns import Columns, columns, leaves, split, weighted
 from tenfold.fuse.result import FitResult
 from tenfold.fuse.stopping import EarlyStopping, adopted
 from tenfold.machine.installed import command, version
-from tenfold.plan.seats import Seat
 from tenfold.work.here import Here, here
 
 How = Literal["auto", "fused", "looped", "alone"]
@@ -99,10 +98,7 @@ class Fit:
 
     def __call__(self, params: Mapping[str, Any]) -> FitResult:
         """Train one model in this process, with the framework's own loop."""
-        from tenfold.fuse import plain
-
-        task = here()
-        return plain.train(self, self.member(params, task), "alone")
+        return self.alone({})(params)
 
     def together(self, tasks: Sequence[tuple[Here, Any]]) -> list[Any]:
         """Train several at once, in this worker; a failure stands in its own model's place."""
@@ -112,10 +108,13 @@ class Fit:
 
     def member(self, params: Any, task: Here) -> Member:
         """One parameter set, checked."""
+        return self._member(params, task.index, task.seed, lambda epoch, logs: task.report(epoch, **logs))
+
+    def _member(self, params: Any, index: int, seed: int, report: Report) -> Member:
         fault = check_takes(self.build, params) if isinstance(params, Mapping) else None
         if fault is not None:
             raise BadCall(fault)
-        return member(params, task.index, task.seed, len(self.data), lambda epoch, logs: task.report(epoch, **logs))
+        return member(params, index, seed, len(self.data), report)
 
     # -- rows ---------------------------------------------------------------------------------------------------
 
@@ -185,7 +184,7 @@ class Fit:
         faults = []
         for index, params in enumerate(items):
             try:
-                self.member(params, Here(index, 1, 0, Seat(0, 1, (), (), None), "", None))
+                self._member(params, index, 0, lambda *_: None)
             except BadCall as error:
                 faults.append(f"item {index}: {error}")
         if faults:

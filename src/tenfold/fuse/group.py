@@ -10,9 +10,9 @@ import numpy
 from tenfold.fuse import Stack
 from tenfold.fuse.building import Member
 from tenfold.fuse.checkpoint import Checkpoints, Saved
-from tenfold.fuse.feed import Feed
+from tenfold.fuse.reading import Reading
 from tenfold.fuse.result import FitResult
-from tenfold.fuse.stopping import Watch
+from tenfold.fuse.stopping import Patience
 
 if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 class Group:
     """Models that are trained together, from the first epoch or from a checkpoint to the last."""
 
-    def __init__(self, fit: Fit, stack: Stack, members: Sequence[Member], feed: Feed, how: str) -> None:
+    def __init__(self, fit: Fit, stack: Stack, members: Sequence[Member], reading: Reading, how: str) -> None:
         self._fit = fit
         self._stack = stack
         self._active = list(members)
-        self._feed = feed
+        self._reading = reading
         self._how = how
         self._histories: dict[int, dict[str, list[float]]] = {member.index: {} for member in members}
-        self._watches = {m.index: Watch(fit.stopping) for m in members} if fit.stopping is not None else {}
+        self._watches = {m.index: Patience(fit.stopping) for m in members} if fit.stopping is not None else {}
         self._results: dict[int, FitResult] = {}
         self._epoch = 0
 
@@ -54,11 +54,11 @@ class Group:
 
     def _one_epoch(self, epoch: int) -> dict[str, numpy.ndarray]:
         self._stack.begin()
-        for block, order in self._feed.training(self._active, epoch):
+        for block, order in self._reading.training(self._active, epoch):
             self._stack.train(block, order)
         logs = dict(self._stack.logs())
         scored = False
-        for block, rows in self._feed.validation(self._active):
+        for block, rows in self._reading.validation(self._active):
             if not scored:
                 self._stack.begin()
                 scored = True

@@ -11,9 +11,10 @@ import numpy
 from tenfold.fuse import blueprint as blueprints
 from tenfold.fuse import chunks
 from tenfold.fuse.blueprint import Blueprint, Built, Drawings, Samples
+from tenfold.fuse.building import add_metrics
 from tenfold.fuse.columns import leaves
-from tenfold.fuse.feed import Feed
 from tenfold.fuse.portrait import Portrait
+from tenfold.fuse.reading import Reading
 from tenfold.fuse.xla import Code, Stack
 
 if TYPE_CHECKING:
@@ -31,20 +32,20 @@ _codes: dict[Any, Code] = {}  # of this process: the next batch of the same prog
 class KerasWorkshop:
     """A `Workshop` for Keras on JAX."""
 
-    def __init__(self, fit: Fit, feed: Feed, cache: Path) -> None:
+    def __init__(self, fit: Fit, reading: Reading, cache: Path) -> None:
         blueprints.check_backend()
         _use_cache(cache)
         self._fit = fit
         self._cache = cache
-        self._block = feed.sample
-        self._parts = ("train", "test", "logs") if feed.scores else ("train", "logs")  # what is compared of two models
+        self._block = reading.sample
+        self._parts = ("train", "test", "logs") if reading.scores else ("train", "logs")  # compared of two models
         one = slice(0, 1)
-        training, scoring = (blueprints.standard(block.take(one)) for block in (feed.sample, feed.scored_sample))
+        training, scoring = (blueprints.standard(block.take(one)) for block in (reading.sample, reading.scored_sample))
         self._drawings = Drawings(Samples(training, scoring))
 
     def take(self, built: Any) -> Built:
         if self._fit.metrics:
-            blueprints.add_metrics(built, self._fit.metrics)
+            add_metrics(built, self._fit.metrics)
         return self._drawings.copy(built)
 
     def same(self, models: Sequence[Built]) -> list[list[int]]:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from tenfold.fuse.blueprint import add_metrics
-from tenfold.fuse.building import Member, construct, kind_of
+from tenfold.fuse.building import Member, add_metrics, construct, kind_of
 from tenfold.fuse.columns import Columns, mapped
-from tenfold.fuse.feed import Feed
+from tenfold.fuse.reading import Reading
 from tenfold.fuse.result import FitResult
 
 if TYPE_CHECKING:
@@ -35,8 +34,8 @@ def _train_keras(fit: Fit, member: Member, model: Any) -> tuple[dict[str, list[f
 
     if fit.metrics:
         add_metrics(model, fit.metrics)
-    feed = Feed(fit, [member], alone=True)
-    batches = _batches(fit, feed, member)
+    reading = Reading(fit, [member], alone=True)
+    batches = _batches(fit, reading, member)
     told = keras.callbacks.LambdaCallback(
         on_epoch_begin=lambda epoch, _: batches.turn(epoch),
         on_epoch_end=lambda epoch, logs: member.report(epoch, {name: float(value) for name, value in logs.items()}),
@@ -46,7 +45,7 @@ def _train_keras(fit: Fit, member: Member, model: Any) -> tuple[dict[str, list[f
     fitted = model.fit(
         batches,
         epochs=fit.epochs,
-        validation_data=_validation(feed, member),
+        validation_data=_validation(reading, member),
         validation_batch_size=fit.batch_size,
         shuffle=False,
         callbacks=callbacks,
@@ -74,12 +73,12 @@ def _stopping(fit: Fit) -> Any:
     )
 
 
-def _validation(feed: Feed, member: Member) -> tuple[Any, ...] | None:
-    found = feed.scored(member)
+def _validation(reading: Reading, member: Member) -> tuple[Any, ...] | None:
+    found = reading.scored(member)
     return None if found is None else found.parts
 
 
-def _batches(fit: Fit, feed: Feed, member: Member) -> Any:
+def _batches(fit: Fit, reading: Reading, member: Member) -> Any:
     import keras
 
     class Batches(keras.utils.PyDataset):  # type: ignore[misc]
@@ -98,15 +97,15 @@ def _batches(fit: Fit, feed: Feed, member: Member) -> Any:
 
         def turn(self, epoch: int) -> None:
             """Called when an epoch begins. Keras's own `on_epoch_end` also comes before the first one."""
-            self._cuts = _cuts(fit, feed, member, epoch)
+            self._cuts = _cuts(fit, reading, member, epoch)
 
     return Batches()
 
 
-def _cuts(fit: Fit, feed: Feed, member: Member, epoch: int) -> list[tuple[Columns, numpy.ndarray]]:
+def _cuts(fit: Fit, reading: Reading, member: Member, epoch: int) -> list[tuple[Columns, numpy.ndarray]]:
     size = fit.batch_size
     return [
         (block, rows[0][start * size : (start + 1) * size])
-        for block, rows in feed.orders([member], epoch)
+        for block, rows in reading.orders([member], epoch)
         for start in range(math.ceil(rows.shape[1] / size))
     ]

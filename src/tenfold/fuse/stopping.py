@@ -67,7 +67,7 @@ def adopted(callback: Any) -> EarlyStopping | None:
 
 
 @dataclass(slots=True)
-class Watch:
+class Patience:
     """One model's progress towards being stopped."""
 
     rule: EarlyStopping

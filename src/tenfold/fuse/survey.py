@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from tenfold.fuse import Stack, Workshop
 from tenfold.fuse.building import Member
-from tenfold.fuse.feed import Feed
 from tenfold.fuse.portrait import Portrait
+from tenfold.fuse.reading import Reading
 from tenfold.fuse.together import build_all, groups
 from tenfold.work.here import Here
 from tenfold.work.run import Declined
@@ -107,7 +108,7 @@ def _look(fit: Fit, workshop: Workshop, members: Sequence[Member], models: dict[
         steps = max(1, rows[0] // fit.batch_size)
         step = _seconds_a_step(fit, stack, own, steps)
         seconds = (ready + step * steps * fit.epochs) / len(own)
-        nbytes = sum(array.nbytes for array in stack.snapshot()) // len(own)
+        nbytes = len(pickle.dumps(stack.snapshot(), protocol=5)) // len(own)
         how = f"{'fused' if chunk > 1 else 'looped'}: {why}"
         finding = Finding(str(own[0].index), how, seconds, step, nbytes, rows, workshop.portrait(models[places[0]]))
         found |= dict.fromkeys([member.index for member in own], finding)
@@ -120,7 +121,7 @@ def _seconds_a_step(fit: Fit, stack: Stack, members: Sequence[Member], steps: in
 
 
 def _measured(fit: Fit, stack: Stack, members: Sequence[Member], few: int) -> float:
-    block, order = next(iter(Feed(fit, members).training(members, 0)))
+    block, order = next(iter(Reading(fit, members).training(members, 0)))
     seconds = 0.0
     for _ in range(2):  # the first time may compile
         began = time.perf_counter()

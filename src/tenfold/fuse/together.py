@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
 from tenfold.errors import BadCall
 from tenfold.fuse import Workshop, checkpoint
 from tenfold.fuse.building import Member, construct, kind_of
-from tenfold.fuse.feed import Feed
 from tenfold.fuse.group import Group
+from tenfold.fuse.reading import Reading
 from tenfold.fuse.result import FitResult
 from tenfold.work.here import Here
 from tenfold.work.run import Declined
@@ -50,9 +52,11 @@ def _is(kept: Any, member: Member) -> bool:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    with contextlib.suppress(Exception):
-        return bool(one is other or one == other)
-    return repr(one) == repr(other)
+    if isinstance(one, numpy.ndarray) or isinstance(other, numpy.ndarray):
+        return numpy.array_equal(one, other)
+    with contextlib.suppress(Exception):  # a comparison that makes no single answer: then it starts anew
+        return bool(one == other)
+    return False
 
 
 def _train(
@@ -83,10 +87,10 @@ def _train_group(
     folder: Path,
 ) -> dict[int, FitResult]:
     before = [saved[member.index] for member in members if member.index in saved]
-    feed = Feed(fit, members)
+    reading = Reading(fit, members)
     stack, chunk, why = workshop.stack(models, fit.rows_of(members[0])[0], before[0].chunk if before else None)
     how = "fused" if chunk > 1 else "looped"
-    group = Group(fit, stack, members, feed, f"{how}: {why}")
+    group = Group(fit, stack, members, reading, f"{how}: {why}")
     if before:
         group.go_on(before)
     name = hashlib.blake2b(repr([member.index for member in members]).encode(), digest_size=8).hexdigest()
@@ -123,10 +127,10 @@ def _workshop(kind: str, fit: Fit, members: Sequence[Member], shared: Path) -> W
     if kind == "keras":
         from tenfold.fuse.keras import KerasWorkshop
 
-        return KerasWorkshop(fit, Feed(fit, members), shared / "compiled")
+        return KerasWorkshop(fit, Reading(fit, members), shared / "compiled")
     from tenfold.fuse.torch import TorchWorkshop
 
-    return TorchWorkshop(fit, Feed(fit, members).sample)
+    return TorchWorkshop(fit, Reading(fit, members).sample)
 
 
 def groups(

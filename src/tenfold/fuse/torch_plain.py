@@ -1,9 +1,9 @@
 """PyTorch models one at a time, with their own optimizers: zero_grad, backward, step.
 
 `train` is one model by itself, called by `plain`; `Looped` is a `Stack` of those that have no stacked form, used by
-`torch`. Both are the same `Single`, so that a model
-gives the same numbers wherever it is trained. It is put in training mode as a whole for training, and in evaluation
-mode for scoring; layers that `build` froze with eval() are not an exception, as in everybody's loop.
+`torch`. Both are the same `Single`, so that a model gives the same numbers wherever it is trained. It is put in
+training mode as a whole for training, and in evaluation mode for scoring; layers that `build` froze with eval() are
+not an exception, as in everybody's loop.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import torch
 from tenfold.errors import BadCall
 from tenfold.fuse.building import Member
 from tenfold.fuse.columns import Columns
-from tenfold.fuse.feed import Feed
-from tenfold.fuse.stopping import Watch
+from tenfold.fuse.reading import Reading
+from tenfold.fuse.stopping import Patience
 from tenfold.fuse.torch_step import (
     Blocks,
     Data,
@@ -58,14 +58,14 @@ def unpacked(built: Any) -> tuple[Any, Any, Any]:
 def train(fit: Fit, member: Member, built: Any) -> tuple[dict[str, list[float]], Weights, int | None]:
     """To the end: its history, its weights, and the epoch that they are of, where early stopping chose one."""
     single = Single(unpacked(built), fit.metrics, fit.batch_size, Randomness())
-    feed = Feed(fit, [member], alone=True)
+    reading = Reading(fit, [member], alone=True)
     single.check(fit.training, fit.validation_columns)
-    watch = Watch(fit.stopping) if fit.stopping is not None else None
+    watch = Patience(fit.stopping) if fit.stopping is not None else None
     blocks = Blocks(single.module)
     history: dict[str, list[float]] = {}
     best: Weights | None = None
     for epoch in range(fit.epochs):
-        logs = _one_epoch(single, feed, member, blocks, epoch)
+        logs = _one_epoch(single, reading, member, blocks, epoch)
         for name, value in logs.items():
             history.setdefault(name, []).append(value)
         member.report(epoch, logs)
@@ -78,13 +78,13 @@ def train(fit: Fit, member: Member, built: Any) -> tuple[dict[str, list[float]],
     return history, best, watch.best_epoch
 
 
-def _one_epoch(single: Single, feed: Feed, member: Member, blocks: Blocks, epoch: int) -> dict[str, float]:
+def _one_epoch(single: Single, reading: Reading, member: Member, blocks: Blocks, epoch: int) -> dict[str, float]:
     single.begin()
-    for block, order in feed.training([member], epoch):
+    for block, order in reading.training([member], epoch):
         single.train(blocks.tensors(block), blocks.rows(order[0]))
     logs = single.logs()
     single.begin()
-    for block, rows in feed.validation([member]):
+    for block, rows in reading.validation([member]):
         single.test(blocks.tensors(block), None if rows is None else blocks.rows(rows[0]))
     return logs | {f"val_{name}": value for name, value in single.logs().items()}
 

@@ -21,6 +21,7 @@ import torch
 
 from tenfold.errors import BadCall
 from tenfold.fuse.columns import Columns, mapped
+from tenfold.fuse.reading import Held
 from tenfold.work.run import Declined
 
 TEST_ROWS = 256  # in a batch of scoring, where the size of batches makes no difference to the scores
@@ -35,24 +36,19 @@ Data = Any
 
 
 class Blocks:
-    """Blocks of data as tensors, where and as the model wants them. The last two are kept: to train on, to score."""
+    """Blocks of data as tensors, where and as the model wants them."""
 
     def __init__(self, module: Any) -> None:
         floats = [parameter for parameter in module.parameters() if parameter.is_floating_point()]
         self.device = floats[0].device if floats else torch.device("cpu")
         self._floats = floats[0].dtype if floats else torch.float32
-        self._known: list[tuple[Columns, Data]] = []
+        self.tensors = Held(self._tensors)
 
-    def tensors(self, block: Columns) -> Data:
-        for known, data in self._known:
-            if known is block:
-                return data
-        data = tuple(
+    def _tensors(self, block: Columns) -> Data:
+        return tuple(
             mapped(functools.partial(self._tensor, whole=whole), tree)
             for whole, tree in ((False, block.x), (True, block.y), (False, block.weight))
         )
-        self._known = [*self._known[-1:], (block, data)]
-        return data
 
     def rows(self, order: numpy.ndarray) -> Any:
         """Row numbers, to take batches with."""

@@ -55,7 +55,7 @@ class Trial:
         reason = f"the parameter {unused[0]} has no part in the loss" if unused else None
         return self._impure(single, before) or reason or self._compare(fused, expected, data)
 
-    def _compare(self, fused: Fused, expected: Outcome, data: Data) -> str | None:
+    def _compare(self, fused: Fused, expected: Rehearsed, data: Data) -> str | None:
         name = type(fused.module).__name__
         try:
             found = self._found(fused, expected, data)
@@ -97,7 +97,7 @@ class Trial:
         changed = next((name for name in {**before, **after} if before.get(name) != after.get(name)), None)
         return f"its forward pass changes {changed}" if changed is not None else None
 
-    def _found(self, fused: Fused, expected: Outcome, data: Data) -> Outcome:
+    def _found(self, fused: Fused, expected: Rehearsed, data: Data) -> Rehearsed:
         """The same by a stack, for its first model."""
         both = slice(0, 2)
         rows = numpy.stack([numpy.arange(len(self._sample))] * 2)
@@ -114,7 +114,7 @@ class Trial:
             fused.begin()
             fused.test(self._sample, own)
             logs[name] = _first_row(fused)
-        return Outcome(gradients, buffers, expected.start, moved, logs, expected.nbytes)
+        return Rehearsed(gradients, buffers, expected.start, moved, logs, expected.nbytes)
 
 
 def _first_row(fused: Fused) -> dict[str, float]:
@@ -133,7 +133,7 @@ def _fastest(step: Callable[[], None]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Rehearsed:
     """What a trial has given, one way or the other."""
 
     gradients: dict[str, Any]
@@ -150,7 +150,7 @@ class Outcome:
     """What a model takes in training: its tensors, the optimizer's, and what a step keeps for the way back."""
 
 
-def rehearse(single: Single, data: Data, trained: Sequence[str]) -> Outcome:
+def rehearse(single: Single, data: Data, trained: Sequence[str]) -> Rehearsed:
     """A trial by PyTorch's own backward pass and optimizer; the model is used up."""
     parameters = dict(single.module.named_parameters())
     start = {name: parameters[name].detach().clone() for name in trained}
@@ -169,7 +169,7 @@ def rehearse(single: Single, data: Data, trained: Sequence[str]) -> Outcome:
     single.test(data, None)
     nbytes = 2 * sum(kept) + 6 * sum(p.nbytes for p in parameters.values())
     every = {"train": logs, "test": single.logs(), "own": single.logs()}  # scored in two ways by a stack
-    return Outcome(gradients, buffers, start, moved, every, nbytes)
+    return Rehearsed(gradients, buffers, start, moved, every, nbytes)
 
 
 def _count(kept: list[int], tensor: Any) -> Any:
@@ -181,7 +181,7 @@ def _same(tensor: Any) -> Any:
     return tensor
 
 
-def first_difference(expected: Outcome, found: Outcome) -> str | None:
+def first_difference(expected: Rehearsed, found: Rehearsed) -> str | None:
     """Where two outcomes are not the same but for rounding, in words."""
     largest = max(map(_largest, expected.gradients.values()))
     for name, start in expected.start.items():
@@ -197,7 +197,7 @@ def first_difference(expected: Outcome, found: Outcome) -> str | None:
     return next((name for when in expected.logs for name in _other_logs(expected.logs[when], found.logs[when])), None)
 
 
-def only_rounding(expected: Outcome, found: Outcome) -> str | None:
+def only_rounding(expected: Rehearsed, found: Rehearsed) -> str | None:
     """The first parameter whose gradient is zero but for rounding, which each way of training rounds differently."""
     largest = max(map(_largest, expected.gradients.values()))
     for name, gradient in expected.gradients.items():

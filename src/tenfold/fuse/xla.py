@@ -12,6 +12,7 @@ have stopped can be left out without compiling anything again.
 from __future__ import annotations
 
 import fcntl
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,14 +23,16 @@ import numpy
 from tenfold.fuse import program
 from tenfold.fuse.blueprint import Blueprint, Built, State, standard
 from tenfold.fuse.columns import Columns, mapped
+from tenfold.fuse.reading import Held
 from tenfold.work.run import Declined
 
 TEST_ROWS = 512  # in a batch of scoring, where the size of batches makes no difference to the scores
-USUALLY = {"xla_backend_optimization_level": 1}
+LEVEL = "xla_backend_optimization_level"  # where the user has chosen one, it is theirs
+USUALLY = {LEVEL: 1}
 """On a CPU: compiled in three quarters of the time of level 3, and no slower in any of four models."""
-HASTY = {"xla_backend_optimization_level": 1, "xla_cpu_prefer_vector_width": 128}
+HASTY = {LEVEL: 1, "xla_cpu_prefer_vector_width": 128}
 """For training of a few seconds: a fifth less to compile, and a tenth slower."""
-RARELY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+RARELY = {LEVEL: 0, "xla_llvm_disable_expensive_passes": True}
 """Then, for what runs once an epoch: compiled in a third of the time, and several times slower."""
 
 
@@ -101,7 +104,8 @@ class Code:
         donated = (1,) if name in ("advance", "tail") else ()
         lowered = jax.jit(function(), donate_argnums=donated).lower(*arguments)
         options = (RARELY if rarely else HASTY) if self._hasty else USUALLY
-        return lowered.compile(options if jax.default_backend() == "cpu" else None)
+        ours = jax.default_backend() == "cpu" and LEVEL not in os.environ.get("XLA_FLAGS", "")
+        return lowered.compile(options if ours else None)
 
     def _lock(self, name: str) -> Path:
         self.cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # it may be deleted at any time
@@ -168,7 +172,7 @@ class Stack:
         self._states = [_stacked(part) for part in self._cut([model.state for model in models])]
         self._best = [state[:2] for state in self._states]
         self._numbers: dict[tuple[str, int], list[Any]] = {}
-        self._blocks: list[tuple[Columns, Any]] = []
+        self._on_device = Held(_on_device)
         self.step_seconds: float | None = None
         """How long a step of all models takes, where it was measured."""
 
@@ -317,17 +321,11 @@ class Stack:
     def _joined(self, parts: Sequence[Any]) -> numpy.ndarray:
         return numpy.concatenate([numpy.asarray(part) for part in parts])[: len(self)]
 
-    def _on_device(self, block: Columns) -> Any:
-        """The block as arrays of the device. Two are kept, to train on and to score; those of a stream are not."""
-        import jax.numpy as jnp
 
-        for known, arrays in self._blocks:
-            if known is block:
-                return arrays
-        arrays = mapped(lambda array: None if array is None else jnp.asarray(array), standard(block))
-        if not block.passing:
-            self._blocks = [*self._blocks[-1:], (block, arrays)]
-        return arrays
+def _on_device(block: Columns) -> Any:
+    import jax.numpy as jnp
+
+    return mapped(lambda array: None if array is None else jnp.asarray(array), standard(block))
 
 
 def _stacked(rows: Sequence[Any]) -> Any:

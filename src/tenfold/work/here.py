@@ -117,7 +117,7 @@ class Here:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         return path
 
-    def report(self, step: int, **values: float) -> None:
+    def report(self, step: int, /, **values: float) -> None:
         """Tell the caller how it is going: shown with the progress, kept in the journal."""
         if isinstance(step, bool) or not isinstance(step, numbers.Integral):
             raise BadCall(f"report(step={step!r}): expected a whole number")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
 
 
-class Feed:
+class Reading:
     """The data of a `Fit` for models that have rows of their own, or not."""
 
     def __init__(self, fit: Fit, members: Sequence[Member], *, alone: bool = False) -> None:
@@ -87,6 +87,23 @@ class Feed:
     def scored_sample(self) -> Columns:
         """Rows to score, for shapes."""
         return self._scored[0] if self._scored else self._blocks[0]
+
+
+class Held:
+    """Blocks as a framework wants them. The last two are kept, to train on and to score; those of a stream are not."""
+
+    def __init__(self, convert: Callable[[Columns], Any]) -> None:
+        self._convert = convert
+        self._known: list[tuple[Columns, Any]] = []
+
+    def __call__(self, block: Columns) -> Any:
+        for known, found in self._known:
+            if known is block:
+                return found
+        found = self._convert(block)
+        if not block.passing:
+            self._known = [*self._known[-1:], (block, found)]
+        return found
 
 
 def _ahead(blocks: list[Columns]) -> Iterator[Columns]:
