@@ -10,6 +10,7 @@ import numpy
 
 from tenfold.fuse.building import Member, add_metrics, construct, kind_of
 from tenfold.fuse.columns import Columns, mapped
+from tenfold.fuse.outputs import Outputs
 from tenfold.fuse.reading import Reading
 from tenfold.fuse.result import FitResult
 
@@ -23,18 +24,22 @@ def train(fit: Fit, member: Member, how: str) -> FitResult:
     if kind_of(built) == "torch":
         from tenfold.fuse import torch_plain
 
-        history, weights, best_epoch = torch_plain.train(fit, member, built)
-        return FitResult(member.params, history, weights, how, best_epoch)
-    history, best_epoch = _train_keras(fit, member, built)
-    return FitResult(member.params, history, built.get_weights(), how, best_epoch)
+        return torch_plain.train(fit, member, built, how)
+    reading = Reading(fit, [member], alone=True)
+    history, best_epoch = _train_keras(fit, member, built, reading)
+    outputs = _outputs(built, reading.shown(member)) if fit.outputs else None
+    return FitResult(member.params, history, built.get_weights(), how, best_epoch, outputs=outputs)
 
 
-def _train_keras(fit: Fit, member: Member, model: Any) -> tuple[dict[str, list[float]], int | None]:
+def _outputs(model: Any, rows: Columns | None) -> Outputs:
+    return None if rows is None else model.predict(rows.x, verbose=0)
+
+
+def _train_keras(fit: Fit, member: Member, model: Any, reading: Reading) -> tuple[dict[str, list[float]], int | None]:
     import keras
 
     if fit.metrics:
         add_metrics(model, fit.metrics)
-    reading = Reading(fit, [member], alone=True)
     batches = _batches(fit, reading, member)
     told = keras.callbacks.LambdaCallback(
         on_epoch_begin=lambda epoch, _: batches.turn(epoch),

@@ -32,6 +32,8 @@ class FitResult:
     """The epoch whose weights these are, from 0, where early stopping watched."""
     build: Callable[..., Any] | None = field(default=None, repr=False)
     """The function that built it; it does not travel with the result."""
+    outputs: Any = field(default=None, repr=False)
+    """What these weights give for the rows that it is scored on, where `Fit(outputs=True)` asked for that."""
 
     @property
     def epochs(self) -> int:
@@ -96,10 +98,11 @@ class FitResult:
         return target
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self.params, self.history, self.weights, self.how, self.best_epoch
+        return self.params, self.history, self.weights, self.how, self.best_epoch, self.outputs
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.params, self.history, self.weights, self.how, self.best_epoch = state
+        self.params, self.history, self.weights, self.how, self.best_epoch = state[:5]
+        self.outputs = state[5] if len(state) > 5 else None  # results that were kept before there were any
         self.build = None
 
     def __repr__(self) -> str:

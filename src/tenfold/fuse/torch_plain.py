@@ -19,9 +19,12 @@ import torch
 from tenfold.errors import BadCall
 from tenfold.fuse.building import Member
 from tenfold.fuse.columns import Columns
+from tenfold.fuse.outputs import Outputs, each, joined
 from tenfold.fuse.reading import Reading
+from tenfold.fuse.result import FitResult
 from tenfold.fuse.stopping import Patience
 from tenfold.fuse.torch_step import (
+    TEST_ROWS,
     Blocks,
     Data,
     Objective,
@@ -55,8 +58,8 @@ def unpacked(built: Any) -> tuple[Any, Any, Any]:
     return module, loss, optimizer
 
 
-def train(fit: Fit, member: Member, built: Any) -> tuple[dict[str, list[float]], Weights, int | None]:
-    """To the end: its history, its weights, and the epoch that they are of, where early stopping chose one."""
+def train(fit: Fit, member: Member, built: Any, how: str) -> FitResult:
+    """To the end."""
     single = Single(unpacked(built), fit.metrics, fit.batch_size, Randomness())
     reading = Reading(fit, [member], alone=True)
     single.check(fit.training, fit.validation_columns)
@@ -73,9 +76,19 @@ def train(fit: Fit, member: Member, built: Any) -> tuple[dict[str, list[float]],
             best = single.weights()
         if watch is not None and watch.stopped:
             break
-    if watch is None or best is None:
-        return history, single.weights(), None
-    return history, best, watch.best_epoch
+    weights = single.weights() if best is None else best
+    best_epoch = None if watch is None or best is None else watch.best_epoch
+    return FitResult(
+        member.params, history, weights, how, best_epoch, outputs=_outputs(fit, single, reading, member, best, blocks)
+    )
+
+
+def _outputs(
+    fit: Fit, single: Single, reading: Reading, member: Member, best: Weights | None, blocks: Blocks
+) -> Outputs:
+    found = reading.outputs([member]) if fit.outputs else ()
+    parts = [single.outputs(blocks.tensors(b), None if r is None else blocks.rows(r[0]), best) for b, r in found]
+    return joined(parts) if parts else None
 
 
 def _one_epoch(single: Single, reading: Reading, member: Member, blocks: Blocks, epoch: int) -> dict[str, float]:
@@ -138,6 +151,21 @@ class Single:
                 some = part(data, start, stop) if rows is None else batch(data, rows[start:stop])
                 loss, scores = self._forward(some)
                 self._note(some, [loss, *scores])
+
+    def outputs(self, data: Data, rows: Any, weights: Weights | None) -> Outputs:
+        """What it gives for the data, or these rows of it; with these weights, which it then has for good."""
+        if weights is not None:
+            self.module.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
+        self.module.eval()
+        count = length(data) if rows is None else len(rows)
+        parts = []
+        with self.randomness, torch.no_grad():
+            for start in range(0, count, TEST_ROWS):
+                stop = min(start + TEST_ROWS, count)
+                x = part(data[0], start, stop) if rows is None else batch(data[0], rows[start:stop])
+                positional, named = arguments(x)
+                parts.append(each(as_array, self.module(*positional, **named)))
+        return joined(parts)
 
     def logs(self) -> dict[str, float]:
         """Loss and metrics since `begin`, each row counting alike; nothing where there were no rows."""
@@ -218,6 +246,12 @@ class Looped:
     def weights(self, row: int, *, best: bool) -> Weights:
         remembered = self._best[row] if best else None
         return copy.copy(remembered) if remembered is not None else self._models[row].weights()
+
+    def outputs(self, block: Columns, rows: numpy.ndarray | None, done: Sequence[int], *, best: bool) -> list[Outputs]:
+        data, models = self._blocks.tensors(block), self._models
+        own = [None] * len(self) if rows is None else self._blocks.rows(rows)
+        with declining():
+            return [models[row].outputs(data, own[row], self._best[row] if best else None) for row in done]
 
     def snapshot(self) -> list[numpy.ndarray]:
         """One array of objects: what optimizers remember has no fixed shape."""
