@@ -1,0 +1,49 @@
+"""The door into scikit-learn: estimators of Keras and PyTorch models, and searches that train all candidates at once.
+
+    estimator, classifier, regressor     what scikit-learn asks of an estimator
+    keras, torch                         what differs between the two
+    forms, making, training, trained     from y and `build` to a model, and from its outputs to predictions
+    search                               GridSearch and RandomSearch
+    gathering                            the calls that scikit-learn's search would make, all of them at once
+    fused, apart                         how those are run: as one `Fit`, or as tasks of `map`
+
+Everything is imported when it is first used. Workers open what lives here without importing scikit-learn: it takes
+almost a second, and they do not need it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tenfold.sklearn.keras import KerasClassifier as KerasClassifier
+    from tenfold.sklearn.keras import KerasRegressor as KerasRegressor
+    from tenfold.sklearn.search import GridSearch as GridSearch
+    from tenfold.sklearn.search import RandomSearch as RandomSearch
+    from tenfold.sklearn.torch import TorchClassifier as TorchClassifier
+    from tenfold.sklearn.torch import TorchRegressor as TorchRegressor
+
+_HOMES = {
+    "KerasClassifier": "tenfold.sklearn.keras",
+    "KerasRegressor": "tenfold.sklearn.keras",
+    "TorchClassifier": "tenfold.sklearn.torch",
+    "TorchRegressor": "tenfold.sklearn.torch",
+    "GridSearch": "tenfold.sklearn.search",
+    "RandomSearch": "tenfold.sklearn.search",
+}
+__all__ = [*_HOMES]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tenfold.sklearn' has no attribute {name!r}")
+    from tenfold.machine.installed import missing, version
+
+    if version("scikit-learn") is None:
+        raise missing(f"scikit-learn, which tenfold.sklearn.{name} needs,", "sklearn")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

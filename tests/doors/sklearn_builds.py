@@ -1,0 +1,41 @@
+"""Small models for the tests of `tenfold.sklearn`; a module of their own, so that they can be pickled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def torch_classes(n_features: int, n_classes: int, lr: float = 0.1, width: int = 16) -> tuple[Any, Any, Any]:
+    import torch
+    from torch import nn
+
+    module = nn.Sequential(nn.Linear(n_features, width), nn.Tanh(), nn.Linear(width, n_classes)).double()
+    return module, nn.CrossEntropyLoss(), torch.optim.Adam(module.parameters(), lr)
+
+
+def torch_numbers(n_features: int, n_outputs: int, lr: float = 0.1, width: int = 16) -> tuple[Any, Any, Any]:
+    import torch
+    from torch import nn
+
+    module = nn.Sequential(nn.Linear(n_features, width), nn.Tanh(), nn.Linear(width, n_outputs)).double()
+    return module, nn.MSELoss(), torch.optim.Adam(module.parameters(), lr)
+
+
+def keras_classes(n_features: int, n_classes: int, lr: float = 0.1, width: int = 16) -> Any:
+    import keras
+    from keras import layers
+
+    model = keras.Sequential(
+        [keras.Input((n_features,)), layers.Dense(width, "tanh"), layers.Dense(n_classes, "softmax")]
+    )
+    model.compile(keras.optimizers.Adam(lr), "sparse_categorical_crossentropy")
+    return model
+
+
+def keras_numbers(n_features: int, n_outputs: int, lr: float = 0.1, width: int = 16) -> Any:
+    import keras
+    from keras import layers
+
+    model = keras.Sequential([keras.Input((n_features,)), layers.Dense(width, "tanh"), layers.Dense(n_outputs)])
+    model.compile(keras.optimizers.Adam(lr), "mse")
+    return model
