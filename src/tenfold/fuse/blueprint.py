@@ -99,7 +99,7 @@ class Blueprint:
         self._samples = samples
         self._traced: dict[tuple[str, int], program.Program] = {}
         paths = [variable.path for variable in model.optimizer.variables]
-        self._rate_at = [place for place, path in enumerate(paths) if path.rpartition("/")[2] == "learning_rate"]
+        self.rate_at = [place for place, path in enumerate(paths) if path.rpartition("/")[2] == "learning_rate"]
         self._optimizer = _values(model.optimizer.variables)
         self.metrics = _values(model.metrics_variables)
         trainable = {id(variable): place for place, variable in enumerate(model.trainable_variables)}
@@ -110,7 +110,7 @@ class Blueprint:
         """The state of a model of this blueprint before its first step."""
         optimizer = list(self._optimizer)
         if model is not self.model:
-            for place in self._rate_at:
+            for place in self.rate_at:
                 rate = getattr(model.optimizer, "inner_optimizer", model.optimizer)._learning_rate
                 optimizer[place] = numpy.asarray(rate.value)
         return _values(model.trainable_variables), _values(model.non_trainable_variables), optimizer, list(self.metrics)

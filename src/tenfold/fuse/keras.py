@@ -59,6 +59,9 @@ class KerasWorkshop:
 
     def stack(self, models: Sequence[Built], rows: int, chunk: int | None) -> tuple[Stack, int, str]:
         code = self._code(models, rows)
+        if self._fit.steady:
+            chunk = chunk or self._sizes(code, models)[0]
+            return Stack(code, models, chunk), chunk, f"{len(models)} models, {chunks.at_a_time(chunk)}"
         if chunk is not None:
             return Stack(code, models, chunk), chunk, f"{chunks.words(len(models), chunk)}, as before"
         best: tuple[float, int, Stack] | None = None
@@ -92,8 +95,9 @@ class KerasWorkshop:
         size = self._fit.batch_size
         unique = list({id(built.blueprint): built.blueprint for built in models}.values())
         numbers = {tuple(_bytes(b.traced(name, size).numbers) for name in self._parts) for b in unique}
-        lifted = len(numbers) > 1
-        work = unique[0].traced("train", size).nbytes * len(models) * self._fit.epochs * max(1, rows // size)
+        lifted = len(numbers) > 1 or self._fit.steady
+        count = AT_A_TIME if self._fit.steady else len(models)
+        work = unique[0].traced("train", size).nbytes * count * self._fit.epochs * max(1, rows // size)
         hasty = work / BYTES_A_SECOND < HASTY_BELOW
         key = (self._keys(unique[0]), size, hasty, lifted or numbers.pop())
         if key not in _codes:
@@ -107,7 +111,7 @@ class KerasWorkshop:
         """How many at a time, the likely best first."""
         import jax
 
-        count = len(models)
+        count = AT_A_TIME if self._fit.steady else len(models)
         if self._fit.how == "looped":
             return [1]
         most = max(1, min(count, int(chunks.room() / self._bytes_a_model(models[0]))))

@@ -264,6 +264,9 @@ class Stack:
 
         structure = jax.tree.structure((self._states[0][:3], self._best[0]))
         rows = [jax.tree.unflatten(structure, list(row)) for row in zip(*arrays, strict=True)]
+        for model, ((_, _, optimizer), _) in zip(self._models, rows, strict=True):
+            for place in model.blueprint.rate_at:  # as it was built: a study may go on with another
+                optimizer[place] = model.state[2][place]
         parts = [_stacked(part) for part in self._cut(rows)]
         self._states = [(*state, []) for state, _ in parts]
         self._best = [best for _, best in parts]
