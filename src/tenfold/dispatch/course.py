@@ -32,6 +32,9 @@ class Manner:
     """Trials are told of in the order in which they were asked for."""
 
 
+_NONE = Leg(-1, {}, None)  # was under way when the study was stopped, and has lost its place
+
+
 class CourseFeed(Feed):
     """The legs of a course, grouped by `cut`; `read` says how a leg ended from its outcome."""
 
@@ -57,7 +60,11 @@ class CourseFeed(Feed):
         self._settled: set[int] = set()
         self._groups: deque[list[int]] = deque()
         self._alone: deque[tuple[int, str]] = deque()
-        self._known = {outcome.index for outcome in journal.outcomes()} if resumable else set()
+        self._known = known_legs(journal) if resumable else {}
+        self._places = {} if manner.in_order else {_key(leg): index for index, leg in self._known.items() if leg}
+        if self._places:
+            self.drawn = max(self._known) + 1
+            self._legs += [self._known.get(index) or _NONE for index in range(self.drawn)]
         self.loners: set[int] = set()
         """Trials that cannot be run with others."""
 
@@ -142,10 +149,25 @@ class CourseFeed(Feed):
         return True
 
     def _place(self, leg: Leg) -> int:
-        index = self.drawn
-        self.drawn += 1
-        self._legs.append(leg)
+        """The leg's place in the journal: the next, or in a study without an order the one that it had."""
+        index = self._places.get(_key(leg), self.drawn)
+        if index == self.drawn:
+            self.drawn += 1
+            self._legs.append(leg)
         if index in self._known:
-            same_item(self._journal, index, replace(leg, state=None))
+            if self._manner.in_order:
+                same_item(self._journal, index, replace(leg, state=None))
             self._settled.add(index)
         return index
+
+
+def known_legs(journal: Journal) -> dict[int, Leg | None]:
+    """What an earlier call has done, failures included: a study does not try again what failed.
+
+    None for a leg that was too large to keep.
+    """
+    return {outcome.index: outcome.item for outcome in journal.outcomes()}
+
+
+def _key(leg: Leg) -> tuple[int, int, int | None]:
+    return leg.trial, leg.start, leg.fold

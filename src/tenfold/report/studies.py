@@ -15,7 +15,7 @@ from tenfold.search.trial import Trial
 
 COLOURS = {"complete": "#2563a8", "pruned": "#b8c4d0", "failed": "#c0392b"}
 BEST = "#e07b00"
-MAP = "viridis_r"  # dark is good
+MAP = "viridis"  # dark is good
 
 
 def history(trials: Sequence[Trial], name: str, sign: int) -> Figure:
@@ -66,8 +66,8 @@ def parallel(trials: Sequence[Trial], name: str, sign: int) -> Figure:
     from matplotlib import colormaps
 
     for place in numpy.argsort(-ranks):  # the best on top
-        heights = [column[0][place] for column in columns]
-        axes.plot(range(len(columns)), heights, color=colormaps[MAP](colours(ranks[place])), alpha=0.75, lw=1.2)
+        points = [(x, height) for x, (heights, _) in enumerate(columns) if math.isfinite(height := heights[place])]
+        axes.plot(*zip(*points, strict=True), color=colormaps[MAP](colours(ranks[place])), alpha=0.75, lw=1.2)
     for place, (_, ticks) in enumerate(columns):
         axes.axvline(place, color="#888888", lw=0.8)
         for height, text in ticks:

@@ -149,6 +149,19 @@ class Space:
         """The same points, as Optuna knows them."""
         return [labels for _, labels in _grid(self.given, self._name, "")]
 
+    def known(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """A trial's parameters, as Optuna knows them."""
+        return self._known(self.given, params, "")
+
+    def _known(self, members: Mapping[str, Any], params: Mapping[str, Any], where: str) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, member in members.items():
+            value = params[name]
+            if not isinstance(member, Constant):
+                found[self._name(where, name)] = _labels([value])[0] if isinstance(member, Choice) else value
+            found |= self._known(_branch(member, value), params, f"{where}{name}.{value}.")
+        return found
+
     def numbers(self, params: Mapping[str, Any]) -> dict[str, Number]:
         """Those of a trial's parameters that are numbers, and from what they come."""
         return {name: member for name, member in self._chosen(params) if isinstance(member, Number)}

@@ -52,7 +52,15 @@ def quiet() -> Iterator[None]:
 class Suggestions:
     """Parameters for one trial after the other."""
 
-    def __init__(self, space: Space, sampler: Any, seed: int, directions: Sequence[str]) -> None:
+    def __init__(
+        self,
+        space: Space,
+        sampler: Any,
+        seed: int,
+        directions: Sequence[str],
+        known: Mapping[int, dict[str, Any]] | None = None,
+    ) -> None:
+        """`known`: trials whose parameters are not a question any more."""
         self._space = space
         self._directions = list(directions)
         self._informed = sampler not in UNINFORMED
@@ -62,6 +70,7 @@ class Suggestions:
             self._study = self._new()
         self._trials: list[Any] = []  # as Optuna keeps them
         self._stale = False
+        self._known = known or {}
 
     def _new(self) -> optuna.Study:
         return library().create_study(directions=self._directions, sampler=self._sampler)
@@ -77,6 +86,8 @@ class Suggestions:
                 if not self._points:
                     return None
                 self._study.enqueue_trial(self._points.pop(0))
+            elif len(self._trials) in self._known:
+                self._study.enqueue_trial(self._space.known(self._known[len(self._trials)]))
             params = self._space.suggest(self._study.ask())
             self._trials.append(self._study.get_trials(deepcopy=False)[-1])
             return params

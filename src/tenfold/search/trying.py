@@ -27,6 +27,11 @@ class Tried:
     repeated: bool
     """It began again from a step that was done before."""
 
+    def __repr__(self) -> str:
+        if self.why == "finished":
+            return repr(self.value)
+        return f"<{self.why} after {self.steps} steps: {self.reported[-1][1] if self.reported else ''}>"
+
     def __tenfold_row__(self) -> dict[str, Any]:
         row = self.value if isinstance(self.value, dict) else {"value": self.value}
         return row if self.why == "finished" else {"ended": self.why, **self.reported[-1][1]}

@@ -2,43 +2,33 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tenfold.dispatch.course import CourseFeed, Manner
+from tenfold.dispatch.course import CourseFeed, Manner, known_legs
 from tenfold.dispatch.pair import Pair
 from tenfold.dispatch.results import Results
 from tenfold.dispatch.study import Study, shown
 from tenfold.engines import Crew
 from tenfold.errors import BadCall
-from tenfold.fuse.fit import Fit
 from tenfold.fuse.result import FitResult
-from tenfold.fuse.stopping import EarlyStopping
-from tenfold.journal import fingerprint
 from tenfold.plan.groups import cut
-from tenfold.search import folds as folding
-from tenfold.search import pruners, suggestions
+from tenfold.search import pruners
 from tenfold.search.course import Course, Search
 from tenfold.search.fits import Fits
-from tenfold.search.objective import Objective
-from tenfold.search.objective import objective as reading
 from tenfold.search.population import Pbt, Population
-from tenfold.search.space import Space
 from tenfold.search.suggestions import Suggestions
 from tenfold.search.trial import Trial
-from tenfold.search.trying import Trying
 from tenfold.verbs import grouped
 from tenfold.verbs.call import Call, Settings, opened
+from tenfold.verbs.wanted import Wanted, look
 from tenfold.work import seeds
 from tenfold.work.here import SHARED, folder_of
 from tenfold.work.leg import Leg
-
-AT_ONCE = 16  # trials that a sampler suggests before it is told of the first: the same on every machine
 
 
 def tune(
@@ -85,14 +75,16 @@ def tune(
     The others are those of `tenfold.map`. With `run=`, a call that was killed goes on with the same trials.
     """
     settings = Settings(cpus, gpus, memory, workers, isolate, retries, timeout, seed, engine, run, fresh, progress)
-    wanted = _wanted(task, space, trials, objective, direction, sampler, pruner, cv, steps, at_once, asynchronous, seed)
+    wanted = look(task, space, trials, objective, direction, sampler, pruner, cv, steps, at_once, asynchronous, seed)
     faults = [*wanted.faults, *settings.faults()]
     if faults:
         raise BadCall("; ".join(faults))
     _try_one(wanted, seed)
     with opened("tune", wanted.task, settings, total=None, on_error="collect", parts=wanted.parts()) as call:
-        suggested = Suggestions(wanted.space, wanted.source, seed, wanted.objective.directions)
-        course = wanted.course(suggested, seed, call)
+        known = known_legs(call.journal) if asynchronous else {}
+        begun = {leg.trial: leg.params for leg in known.values() if leg is not None and leg.start == 0}
+        suggested = Suggestions(wanted.space, wanted.source, seed, wanted.objective.directions, begun)
+        course = _course(wanted, suggested, seed, call)
         feed = _feed(wanted, course, call)
         call.run(lambda: _crew(wanted, call, feed), feed)
         course.close()
@@ -107,158 +99,7 @@ def tune(
     return Study(course.trials, wanted.objective, suggested, results, refit)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What the caller has asked for, looked at."""
-
-    task: Fits | Trying
-    """What is called with legs."""
-    space: Space
-    """What may be tried."""
-    trials: int | None
-    """How many."""
-    objective: Objective
-    """What is looked for."""
-    sampler: Any
-    """A name, an object of Optuna's, or `Pbt`."""
-    pruner: Any
-    """Settings of one; None where all trials come to their end."""
-    folds: int | None
-    """How many."""
-    steps: int | None
-    """Of a trial."""
-    at_once: int
-    """Trials under way."""
-    asynchronous: bool
-    """In whatever order."""
-    faults: list[str]
-    """What is wrong, in words."""
-
-    @property
-    def source(self) -> Any:
-        """What suggests."""
-        return "random" if isinstance(self.sampler, Pbt) else self.sampler
-
-    def parts(self) -> dict[str, str]:
-        """What identifies the study besides its task."""
-        named = self.sampler if isinstance(self.sampler, str | Pbt) else type(self.sampler).__name__
-        return {
-            "space": fingerprint.of_value(repr(self.space)).hex(),
-            "trials": str(self.trials),
-            "objective": str(self.objective),
-            "sampler": str(named),
-            "pruner": str(self.pruner),
-            "at_once": str(self.at_once),
-            "asynchronous": str(self.asynchronous),
-        }
-
-    def course(self, suggested: Suggestions, seed: int, call: Call) -> Course:
-        is_fit = isinstance(self.task, Fits)
-        name, sign = self.objective.names[0], self.objective.sign
-        if isinstance(self.sampler, Pbt):
-            assert self.trials is not None
-            assert self.steps is not None
-            return Population(
-                self.space,
-                suggested,
-                self.sampler,
-                trials=self.trials,
-                steps=self.steps,
-                folds=self.folds,
-                objective=name,
-                sign=sign,
-                numbered=is_fit,
-                seed=seed,
-                take_over=lambda trial, donor, step: None if is_fit else _copy_files(call, trial, donor, step),
-            )
-        decides = self.pruner.pruner(self.steps) if self.pruner is not None else pruners.Never()
-        return Search(
-            suggested, decides, trials=self.trials, folds=self.folds, objective=name, sign=sign, numbered=is_fit
-        )
-
-
-def _wanted(
-    task: Any,
-    space: Any,
-    trials: Any,
-    objective: Any,
-    direction: Any,
-    sampler: Any,
-    pruner: Any,
-    cv: Any,
-    steps: Any,
-    at_once: Any,
-    asynchronous: bool,
-    seed: int,
-) -> _Wanted:
-    faults = [] if callable(task) else [f"task={task!r}: expected a Fit, or a function of a dict of parameters"]
-    for name, value in (("trials", trials), ("steps", steps), ("at_once", at_once)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            faults.append(f"{name}={value!r}: expected a whole number above 0")
-    found = Space(space)
-    sampler = sampler or ("grid" if trials is None and found.is_grid else "tpe")
-    sampler = Pbt() if sampler == "pbt" else sampler
-    fit = task if isinstance(task, Fit) else None
-    looked_for, wrong = reading(objective, direction, _default_objective(fit, cv))
-    faults += wrong
-    steps = fit.epochs if fit is not None else steps
-    if isinstance(sampler, Pbt):
-        faults += sampler.faults(trials, steps)
-    else:
-        faults += suggestions.check(sampler, found, trials, len(looked_for.names))
-    pruner = pruners.chosen(pruner)
-    faults += pruners.check(pruner)
-    faults += _faults_together(fit, pruner, sampler, cv, steps, looked_for)
-    parts = None
-    if fit is not None:
-        parts = folding.folds(cv, fit.data.x, fit.data.y, len(fit.data), seed) if cv is not None else None
-        if isinstance(pruner, pruners.Patience) and not faults:
-            fit, pruner = _patient(fit, pruner, looked_for), None
-    uninformed = sampler in suggestions.UNINFORMED or isinstance(sampler, Pbt)
-    most = at_once or (10**9 if uninformed else AT_ONCE)
-    wrapped = Fits(fit, parts) if fit is not None else Trying(task)
-    few = len(parts) if parts else None
-    return _Wanted(wrapped, found, trials, looked_for, sampler, pruner, few, steps, most, asynchronous, faults)
-
-
-def _faults_together(
-    fit: Fit | None, pruner: Any, sampler: Any, cv: Any, steps: Any, looked_for: Objective
-) -> list[str]:
-    """What does not go with what."""
-    found = []
-    if cv is not None and fit is None:
-        found.append("cv=: folds are of a Fit; a function divides its rows itself")
-    if cv is not None and fit is not None and fit.data.streams:
-        found.append("cv=: folds need data that fits in memory, and this is streamed")
-    if cv is not None and isinstance(pruner, pruners.Median):
-        found.append("pruner=Median with cv=: folds would be stopped one by one; take Asha, which compares their means")
-    if len(looked_for.names) > 1 and (pruner is not None or isinstance(sampler, Pbt)):
-        found.append("objective=: with several, trials cannot be pruned; leave pruner= out")
-    if getattr(pruner, "needs_steps", False) and steps is None:
-        found.append(f"steps=None: {type(pruner).__name__} has to know how often a trial reports in all; give steps=")
-    if pruner is not None and isinstance(sampler, Pbt):
-        found.append("pruner=: with sampler='pbt', all trials go on; leave it out")
-    if isinstance(pruner, pruners.Patience) and fit is not None and fit.stopping is not None:
-        found.append("pruner=Patience: the Fit has an EarlyStopping already; leave one of them out")
-    return found
-
-
-def _default_objective(fit: Fit | None, cv: Any) -> str | None:
-    if fit is None:
-        return None
-    scored = fit.validation is not None or fit.validation_columns is not None or cv is not None
-    return "val_loss" if scored else "loss"
-
-
-def _patient(fit: Fit, pruner: pruners.Patience, looked_for: Objective) -> Fit:
-    """A model that stops improving is given back as it was at its best."""
-    found = copy.copy(fit)
-    mode = "max" if looked_for.sign < 0 else "min"
-    found.stopping = EarlyStopping(str(looked_for.names[0]), pruner.steps, pruner.min_delta, mode)
-    return found
-
-
-def _try_one(wanted: _Wanted, seed: int) -> None:
+def _try_one(wanted: Wanted, seed: int) -> None:
     """Refuse parameters that the task cannot take, before anything starts."""
     if isinstance(wanted.task, Fits):
         source = "grid" if wanted.sampler == "grid" else "random"
@@ -269,7 +110,32 @@ def _try_one(wanted: _Wanted, seed: int) -> None:
 # -- running ----------------------------------------------------------------------------------------------------------
 
 
-def _feed(wanted: _Wanted, course: Course, call: Call) -> CourseFeed:
+def _course(wanted: Wanted, suggested: Suggestions, seed: int, call: Call) -> Course:
+    is_fit = isinstance(wanted.task, Fits)
+    name, sign = wanted.objective.names[0], wanted.objective.sign
+    if isinstance(wanted.sampler, Pbt):
+        assert wanted.trials is not None
+        assert wanted.steps is not None
+        return Population(
+            wanted.space,
+            suggested,
+            wanted.sampler,
+            trials=wanted.trials,
+            steps=wanted.steps,
+            folds=wanted.folds,
+            objective=name,
+            sign=sign,
+            numbered=is_fit,
+            seed=seed,
+            take_over=lambda trial, donor, step: None if is_fit else _copy_files(call, trial, donor, step),
+        )
+    decides = wanted.pruner.pruner(wanted.steps) if wanted.pruner is not None else pruners.Never()
+    return Search(
+        suggested, decides, trials=wanted.trials, folds=wanted.folds, objective=name, sign=sign, numbered=is_fit
+    )
+
+
+def _feed(wanted: Wanted, course: Course, call: Call) -> CourseFeed:
     task, workers = wanted.task, len(call.plan.seats)
     together = isinstance(task, Fits) and grouped.refusal(task, call) is None
 
@@ -288,7 +154,7 @@ def _feed(wanted: _Wanted, course: Course, call: Call) -> CourseFeed:
     return CourseFeed(course, call.journal, manner, resumable=resumable, cut=groups, read=read, told=told)
 
 
-def _crew(wanted: _Wanted, call: Call, feed: CourseFeed) -> Crew:
+def _crew(wanted: Wanted, call: Call, feed: CourseFeed) -> Crew:
     task = wanted.task
     job = replace(call.job, scratch=False)  # files of a trial's folder come home, for its next leg
     if not isinstance(task, Fits):
@@ -299,7 +165,7 @@ def _crew(wanted: _Wanted, call: Call, feed: CourseFeed) -> Crew:
     return Pair(together, lambda: call.crew(task.alone({}), job), lambda batch: batch.trials[0] in feed.loners)
 
 
-def _headline(trials: list[Trial], wanted: _Wanted) -> str:
+def _headline(trials: list[Trial], wanted: Wanted) -> str:
     complete = [trial for trial in trials if trial.values is not None]
     if not complete or len(wanted.objective.names) > 1:
         return f"{len(trials)} trials"

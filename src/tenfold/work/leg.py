@@ -52,6 +52,11 @@ class Leg:
     alone: str | None = field(default=None, compare=False)
     """Why it cannot be run with others, where that was found out."""
 
+    def __repr__(self) -> str:
+        fold = "" if self.fold is None else f", fold {self.fold}"
+        steps = "" if self.stop is None and not self.start else f", from step {self.start} to {self.stop or 'the end'}"
+        return f"<trial {self.trial}{fold}{steps}: {self.params}>"
+
 
 class Halted(BaseException):
     """Raised in a task where it is to stop; not an Exception, so that a task's own `except Exception` lets it go."""
