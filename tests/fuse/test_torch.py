@@ -308,7 +308,8 @@ def test_the_plain_loop_is_what_one_writes_by_hand() -> None:
     fit = cases.fit_of("dropout")
     (one,) = cases.members(fit, [{"kind": "dropout", "seed": 4}])
     object.__setattr__(one, "report", lambda epoch, logs: told.append((epoch, logs)))
-    history, weights, best = torch_plain.train(fit, one, construct(fit.build, one.params))
+    result = torch_plain.train(fit, one, construct(fit.build, one.params), "alone")
+    history, weights, best = result.history, result.weights, result.best_epoch
 
     torch.manual_seed(4)
     module, loss, optimizer = cases.build("dropout")

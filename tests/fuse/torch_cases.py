@@ -182,7 +182,8 @@ def together(fit: Fit, params: list[dict[str, Any]], folder: Path) -> list[Any]:
 
 def alone(fit: Fit, params: list[dict[str, Any]]) -> list[tuple[Any, Any, Any]]:
     """(history, weights, best epoch) of models that are trained each by itself."""
-    return [torch_plain.train(fit, one, construct(fit.build, one.params)) for one in members(fit, params)]
+    found = [torch_plain.train(fit, one, construct(fit.build, one.params), "alone") for one in members(fit, params)]
+    return [(one.history, one.weights, one.best_epoch) for one in found]
 
 
 def check_same(one: Any, history: Any, weights: Any, *, rtol: float = 1e-4) -> None:

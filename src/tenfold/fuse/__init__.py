@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy
 
 from tenfold.fuse.columns import Columns
+from tenfold.fuse.outputs import Outputs
 from tenfold.fuse.portrait import Portrait
 from tenfold.fuse.result import Weights
 
@@ -42,6 +43,12 @@ class Stack(Protocol):
 
     def logs(self) -> dict[str, numpy.ndarray]:
         """Loss and metrics since `begin`."""
+
+    def outputs(self, block: Columns, rows: numpy.ndarray | None, done: Sequence[int], *, best: bool) -> list[Outputs]:
+        """What these models give for the block, or their own rows of it, with the weights of now or the remembered.
+
+        They are not trained any more afterwards. `rows` has a row for every model, whether it is done or not.
+        """
 
     def remember(self, better: Sequence[int]) -> None:
         """The weights of these models are their best so far."""

@@ -85,6 +85,8 @@ class Samples:
     """x, y and perhaps weights."""
     scoring: Any
     """The same, of the rows that models are scored on."""
+    shown: Any
+    """x of the rows whose outputs are asked for."""
 
 
 class Blueprint:
@@ -130,6 +132,10 @@ class Blueprint:
         _, (_, others, metrics) = self.model.test_step((trainable, others, metrics), batch)
         return trainable, others, optimizer, metrics
 
+    def predict(self, weights: tuple[Any, Any], x: Any) -> Any:
+        outputs, _ = self.model.predict_step(weights, (x,))
+        return outputs
+
     def logs(self, metrics: Any) -> dict[str, Any]:
         import keras
 
@@ -138,7 +144,7 @@ class Blueprint:
             return dict(self.model.get_metrics_result())
 
     def traced(self, name: str, rows: int) -> program.Program:
-        """`train` or `test` for a batch of so many rows, or `logs`, as a program."""
+        """`train`, `test` or `predict` for a batch of so many rows, or `logs`, as a program."""
         if (name, rows) not in self._traced:
             self._traced[name, rows] = self._trace(name, rows)
         return self._traced[name, rows]
@@ -149,6 +155,8 @@ class Blueprint:
             return program.trace(self.logs, state[3])
         if name == "train":
             return program.trace(self.train, state, shapes_of(self._samples.training, rows))
+        if name == "predict":
+            return program.trace(self.predict, state[:2], shapes_of(self._samples.shown, rows))
         return program.trace(self.test, state, shapes_of(self._samples.scoring, rows))
 
     def portrait(self) -> Portrait:

@@ -20,7 +20,7 @@ from tenfold.work.leg import Halted, Leg, Why
 
 Report = Callable[[int, dict[str, float]], None]
 """Takes the number of an epoch, and its logs."""
-RESERVED = ("seed", "rows", "validation_rows")
+RESERVED = ("seed", "rows", "validation_rows", "output_rows")
 """Parameters that tenfold understands itself. `build` gets the seed where it takes one, the others never."""
 
 
@@ -34,6 +34,8 @@ class Member:
     """The rows that it is trained on; None for all."""
     validation_rows: numpy.ndarray | None
     """The rows that it is validated on; None for the same as everybody."""
+    output_rows: numpy.ndarray | None
+    """The rows whose outputs its result has; None for those that it is validated on."""
     report: Report
     """Told after each epoch: its number and logs."""
     index: int
@@ -72,10 +74,10 @@ def member(item: Any, index: int, seed: int, count: int, report: Report) -> Memb
         or not 0 <= given["seed"] < 2**32
     ):
         raise BadCall(f"seed={given['seed']!r}: expected a whole number from 0 to 2**32 - 1")
-    rows, validation_rows = (
+    rows, validation_rows, output_rows = (
         None if given.get(name) is None else check_rows(given[name], name, count) for name in RESERVED[1:]
     )
-    return Member(given, rows, validation_rows, report, index, leg)
+    return Member(given, rows, validation_rows, output_rows, report, index, leg)
 
 
 def construct(build: Callable[..., Any], params: Mapping[str, Any]) -> Any:

@@ -46,6 +46,7 @@ class Fit:
         metrics: Sequence[Any] = (),
         callbacks: Sequence[Any] = (),
         class_weight: Mapping[int, float] | None = None,
+        outputs: bool = False,
         how: How = "auto",
     ) -> None:
         """`build(**params)` returns a compiled Keras 3 model, or (module, loss, optimizer) for PyTorch.
@@ -57,6 +58,7 @@ class Fit:
         metrics         for PyTorch: "accuracy", or functions of (outputs, targets); for Keras in addition to compile's
         callbacks       tenfold.EarlyStopping or Keras's; models with other callbacks of Keras are trained alone
         class_weight    how much rows count, by class
+        outputs         results have what the trained model gives for its validation rows, or its `output_rows`
         how             "auto" chooses; "fused", "looped" and "alone" insist
         """
         self.build = build
@@ -64,6 +66,7 @@ class Fit:
         self.batch_size = batch_size
         self.shuffle = shuffle
         self.metrics = tuple(metrics)
+        self.outputs = outputs
         self.how: How = how
         self.steady = False  # True in a study: the same program, and so the same numbers, however models are grouped
         self._check(validation)
@@ -91,6 +94,8 @@ class Fit:
         is_number = isinstance(validation, int | float)
         if is_number and (isinstance(validation, bool) or not 0 < validation < 1):
             faults.append(f"validation={validation!r}: expected a share between 0 and 1, or (x, y)")
+        if not isinstance(self.outputs, bool):
+            faults.append(f"outputs={self.outputs!r}: expected True or False")
         if self.how not in get_args(How):
             faults.append(f"how={self.how!r}: expected one of {', '.join(map(repr, get_args(How)))}")
         if faults:
@@ -115,6 +120,8 @@ class Fit:
     def _member(self, item: Any, index: int, seed: int, report: Report) -> Member:
         params = item.params if isinstance(item, Leg) else item
         fault = check_takes(self.build, params) if isinstance(params, Mapping) else None
+        if fault is None and isinstance(params, Mapping) and "output_rows" in params and not self.outputs:
+            fault = "output_rows: results have outputs only with Fit(outputs=True)"
         if fault is not None:
             raise BadCall(fault)
         return member(item, index, seed, len(self.data), report)
@@ -149,6 +156,10 @@ class Fit:
         training, scored = split(count, self.validation or 0.0)
         return training, scored if self.validation_columns is None else len(self.validation_columns)
 
+    def outputs_of(self, member: Member) -> int | None:
+        """For how many rows of its own, beside those that score it, its result has outputs."""
+        return None if member.output_rows is None else len(member.output_rows)
+
     # -- for the rest of tenfold ----------------------------------------------------------------------------------
 
     def __tenfold_parts__(self) -> dict[str, Any]:
@@ -166,6 +177,7 @@ class Fit:
             "early stopping": self.stopping,
             "callbacks": [type(callback).__qualname__ for callback in self.callbacks],
             "how": self.how,
+            **({"outputs": True} if self.outputs else {}),  # runs of before there were any can be continued
         }
 
     def __tenfold_modules__(self, named: set[str]) -> list[str]:

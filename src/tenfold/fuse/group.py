@@ -10,6 +10,7 @@ import numpy
 from tenfold.fuse import Stack
 from tenfold.fuse.building import Member
 from tenfold.fuse.checkpoint import Checkpoints, Saved
+from tenfold.fuse.outputs import Outputs, joined
 from tenfold.fuse.reading import Reading
 from tenfold.fuse.result import FitResult
 from tenfold.fuse.stopping import Patience
@@ -83,6 +84,7 @@ class Group:
         why = [self._why(member, epoch) for member in self._active]
         done = [row for row, reason in enumerate(why) if reason is not None]
         saved = self._saved(epoch, chunk) if "paused" in why else {}
+        outputs = self._outputs(done)
         for row in done:
             member = self._active[row]
             watch = self._watches.get(member.index)
@@ -95,6 +97,7 @@ class Group:
                 watch.best_epoch if watch is not None and best else None,
                 why[row] or "finished",
                 saved.get(member.index) if why[row] == "paused" else None,
+                outputs=outputs.get(row),
             )
         left = [row for row in range(len(self._active)) if row not in done]
         if done and left:
@@ -106,6 +109,16 @@ class Group:
         if epoch == self._fit.epochs or (self._watches and self._watches[member.index].stopped):
             return "finished"
         return self._ended[member.index] or ("paused" if epoch == member.until(self._fit.epochs) else None)
+
+    def _outputs(self, done: Sequence[int]) -> dict[int, Outputs]:
+        """What models that are done give for the rows that were asked for, by their rows in the stack."""
+        if not self._fit.outputs or not done:
+            return {}
+        watch = self._watches.get(self._active[done[0]].index)  # all of them have had their first epoch, or none
+        best = watch is not None and watch.rule.restore_best and watch.best_epoch >= 0
+        blocks = self._reading.outputs(self._active)
+        parts = [self._stack.outputs(block, rows, done, best=best) for block, rows in blocks]
+        return {row: joined(own) for row, *own in zip(done, *parts, strict=True)} if parts else {}
 
     def _saved(self, epoch: int, chunk: int) -> dict[int, Saved]:
         arrays = self._stack.snapshot()

@@ -38,10 +38,12 @@ class KerasWorkshop:
         self._fit = fit
         self._cache = cache
         self._block = reading.sample
-        self._parts = ("train", "test", "logs") if reading.scores else ("train", "logs")  # compared of two models
+        asked = (("test", reading.scores), ("predict", fit.outputs))
+        self._parts = ("train", "logs", *(name for name, wanted in asked if wanted))  # compared of two models
         one = slice(0, 1)
-        training, scoring = (blueprints.standard(block.take(one)) for block in (reading.sample, reading.scored_sample))
-        self._drawings = Drawings(Samples(training, scoring))
+        samples = (reading.sample, reading.scored_sample, reading.shown_sample)
+        training, scoring, shown = (blueprints.standard(block.take(one)) for block in samples)
+        self._drawings = Drawings(Samples(training, scoring, shown[0]))
 
     def take(self, built: Any) -> Built:
         if self._fit.metrics:

@@ -11,6 +11,7 @@ import numpy
 from tenfold.fuse.building import Member, add_metrics
 from tenfold.fuse.checkpoint import Saved
 from tenfold.fuse.columns import Columns, mapped
+from tenfold.fuse.outputs import Outputs
 from tenfold.fuse.reading import Reading
 from tenfold.fuse.result import FitResult
 from tenfold.fuse.stopping import Patience
@@ -58,8 +59,12 @@ class Loop:
         if self._best is not None and self._watch is not None:
             best_epoch = self._watch.best_epoch
             self._model.set_weights(self._best)
-        weights = self._model.get_weights()
-        return FitResult(self._member.params, self._history, weights, how, best_epoch, ended, saved)
+        weights, outputs = self._model.get_weights(), self._outputs()
+        return FitResult(self._member.params, self._history, weights, how, best_epoch, ended, saved, outputs=outputs)
+
+    def _outputs(self) -> Outputs:
+        rows = self._reading.shown(self._member) if self._fit.outputs else None
+        return None if rows is None else self._model.predict(rows.x, verbose=0)
 
     # -- between epochs -------------------------------------------------------------------------------------------
 

@@ -25,7 +25,8 @@ class Reading:
         self._fit = fit
         whole, training = fit.data, fit.training
         own = members[0].rows is not None or members[0].validation_rows is not None
-        if own and whole.streams:
+        self._shows_own = members[0].output_rows is not None
+        if (own or self._shows_own) and whole.streams:
             if not alone:
                 raise Declined("models with rows of their own need data that fits in memory, and this is streamed")
             whole, training = (replace(columns, streams=False) for columns in (whole, training))
@@ -37,6 +38,7 @@ class Reading:
             self._validation = whole.take(slice(fit.rows_of(None)[0], None))
         self._blocks = self._cut(self._training)
         self._scored = [] if self._validation is None else self._cut(self._validation)
+        self._whole = self._blocks[0] if own else whole
 
     def _cut(self, columns: Columns) -> list[Columns]:
         return [columns.take(cut) for cut in columns.blocks(self._fit.batch_size)]
@@ -73,10 +75,24 @@ class Reading:
             return self._validation
         return self._validation.take(self._fit.validation_rows(member))
 
+    def outputs(self, members: Sequence[Member]) -> Iterator[tuple[Columns, numpy.ndarray | None]]:
+        """Blocks whose outputs results have, with every model's own rows where they have some."""
+        own = [member.output_rows for member in members if member.output_rows is not None]
+        return iter([(self._whole, numpy.stack(own))]) if own else self.validation(members)
+
+    def shown(self, member: Member) -> Columns | None:
+        """All rows whose outputs one model's result has, with nothing read yet."""
+        return self.scored(member) if member.output_rows is None else self._whole.take(member.output_rows)
+
     @property
     def sample(self) -> Columns:
         """Rows to train on, for shapes."""
         return self._blocks[0]
+
+    @property
+    def shown_sample(self) -> Columns:
+        """Rows whose outputs are asked for, for shapes."""
+        return self._whole if self._shows_own else self.scored_sample
 
     @property
     def scores(self) -> bool:

@@ -37,6 +37,8 @@ class FitResult:
     """What its training goes on from, where it was paused."""
     build: Callable[..., Any] | None = field(default=None, repr=False)
     """The function that built it; it does not travel with the result."""
+    outputs: Any = field(default=None, repr=False)
+    """What these weights give for the rows that it is scored on, where `Fit(outputs=True)` asked for that."""
 
     @property
     def epochs(self) -> int:
@@ -101,11 +103,12 @@ class FitResult:
         return target
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self.params, self.history, self.weights, self.how, self.best_epoch, self.ended, self.saved
+        later = self.outputs, self.ended, self.saved
+        return self.params, self.history, self.weights, self.how, self.best_epoch, *later
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.params, self.history, self.weights, self.how, self.best_epoch, *later = state
-        self.ended, self.saved = later or ("finished", None)  # results of the first versions have neither
+        self.outputs, self.ended, self.saved = later or (None, "finished", None)  # results of the first versions
         self.build = None
 
     def __repr__(self) -> str:

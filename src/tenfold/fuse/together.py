@@ -149,7 +149,7 @@ def groups(
         for place in (places[number] for number in same):
             member = members[place]
             before = saved.get(member.index)
-            rows = (fit.rows_of(member), member.rows is None, fit.own_validation(member))
+            rows = (fit.rows_of(member), member.rows is None, fit.own_validation(member), fit.outputs_of(member))
             apart.setdefault((rows, before and (before.epoch, before.chunk)), []).append(place)
         found += apart.values()
     return found

@@ -20,10 +20,12 @@ from tenfold.errors import BadCall
 from tenfold.fuse.building import Member
 from tenfold.fuse.checkpoint import Saved
 from tenfold.fuse.columns import Columns
+from tenfold.fuse.outputs import Outputs, each, joined
 from tenfold.fuse.reading import Reading
 from tenfold.fuse.result import FitResult
 from tenfold.fuse.stopping import Patience
 from tenfold.fuse.torch_step import (
+    TEST_ROWS,
     Blocks,
     Data,
     Objective,
@@ -80,17 +82,18 @@ def train(fit: Fit, member: Member, built: Any, how: str) -> FitResult:
             history.setdefault(name, []).append(value)
         if watch is not None and watch.look(epoch, logs) and watch.rule.restore_best:
             best = single.weights()
-        halted = member.tell(epoch, logs) if epoch + 1 < fit.epochs else None
+        halted = member.tell(epoch, logs)
         if watch is not None and watch.stopped:
             ended = "finished"
             break
-        if halted is not None:
+        if halted is not None and epoch + 1 < fit.epochs:
             ended = halted
             break
     left = _saved(single, best, history, watch, member) if ended == "paused" else None
-    chosen = best is not None and watch is not None
-    weights = best if best is not None and chosen else single.weights()
-    return FitResult(member.params, history, weights, how, watch.best_epoch if watch and chosen else None, ended, left)
+    weights = single.weights() if best is None else best
+    best_epoch = None if watch is None or best is None else watch.best_epoch
+    outputs = _outputs(fit, single, reading, member, best, blocks)
+    return FitResult(member.params, history, weights, how, best_epoch, ended, left, outputs=outputs)
 
 
 def _saved(
@@ -99,6 +102,14 @@ def _saved(
     state = numpy.empty(1, object)
     state[0] = (single.state(), best)
     return Saved(len(history["loss"]), [state], history, watch, 1, member.params, "torch")
+
+
+def _outputs(
+    fit: Fit, single: Single, reading: Reading, member: Member, best: Weights | None, blocks: Blocks
+) -> Outputs:
+    found = reading.outputs([member]) if fit.outputs else ()
+    parts = [single.outputs(blocks.tensors(b), None if r is None else blocks.rows(r[0]), best) for b, r in found]
+    return joined(parts) if parts else None
 
 
 def _one_epoch(single: Single, reading: Reading, member: Member, blocks: Blocks, epoch: int) -> dict[str, float]:
@@ -161,6 +172,21 @@ class Single:
                 some = part(data, start, stop) if rows is None else batch(data, rows[start:stop])
                 loss, scores = self._forward(some)
                 self._note(some, [loss, *scores])
+
+    def outputs(self, data: Data, rows: Any, weights: Weights | None) -> Outputs:
+        """What it gives for the data, or these rows of it; with these weights, which it then has for good."""
+        if weights is not None:
+            self.module.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
+        self.module.eval()
+        count = length(data) if rows is None else len(rows)
+        parts = []
+        with self.randomness, torch.no_grad():
+            for start in range(0, count, TEST_ROWS):
+                stop = min(start + TEST_ROWS, count)
+                x = part(data[0], start, stop) if rows is None else batch(data[0], rows[start:stop])
+                positional, named = arguments(x)
+                parts.append(each(as_array, self.module(*positional, **named)))
+        return joined(parts)
 
     def logs(self) -> dict[str, float]:
         """Loss and metrics since `begin`, each row counting alike; nothing where there were no rows."""
@@ -242,6 +268,12 @@ class Looped:
     def weights(self, row: int, *, best: bool) -> Weights:
         remembered = self._best[row] if best else None
         return copy.copy(remembered) if remembered is not None else self._models[row].weights()
+
+    def outputs(self, block: Columns, rows: numpy.ndarray | None, done: Sequence[int], *, best: bool) -> list[Outputs]:
+        data, models = self._blocks.tensors(block), self._models
+        own = [None] * len(self) if rows is None else self._blocks.rows(rows)
+        with declining():
+            return [models[row].outputs(data, own[row], self._best[row] if best else None) for row in done]
 
     def snapshot(self) -> list[numpy.ndarray]:
         """One array of objects: what optimizers remember has no fixed shape."""

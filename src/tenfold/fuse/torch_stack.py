@@ -11,9 +11,11 @@ import torch
 from torch.func import functional_call, grad, vmap
 
 from tenfold.fuse.columns import Columns, mapped
+from tenfold.fuse.outputs import Outputs, each, joined
 from tenfold.fuse.torch_optimizers import Settings, Updates
 from tenfold.fuse.torch_same import OBSTACLE
 from tenfold.fuse.torch_step import (
+    TEST_ROWS,
     Blocks,
     Data,
     Objective,
@@ -126,6 +128,34 @@ class Fused:
         tensors = self._best if best and self._best else self.tensors
         return {key: as_array(tensors[name][row]) for key, name in self._saved}
 
+    def outputs(self, block: Columns, rows: numpy.ndarray | None, done: Sequence[int], *, best: bool) -> list[Outputs]:
+        data = self.blocks.tensors(block)
+        own = None if rows is None else self.blocks.rows(rows)
+        tensors = self._best if best and self._best else self.tensors
+        self.module.eval()
+        with declining(), torch.no_grad():
+            return [
+                found
+                for start in range(0, len(done), self._chunk)
+                for found in self._predicted(data, own, torch.as_tensor(done[start : start + self._chunk]), tensors)
+            ]
+
+    def _predicted(self, data: Data, own: Any, models: Any, tensors: dict[str, Any]) -> list[Outputs]:
+        """Of a chunk of models."""
+        chosen = {name: tensor[models] for name, tensor in tensors.items()}
+        count = length(data) if own is None else own.shape[1]
+        parts = []
+        for start in range(0, count, TEST_ROWS):
+            places = slice(start, min(start + TEST_ROWS, count))
+            x = part(data[0], places.start, places.stop) if own is None else batch(data[0], own[models, places])
+            call = vmap(self._outputs, (0, None if own is None else 0))
+            parts.append(each(as_array, call(chosen, x)))
+        found = joined(parts, axis=1)
+        return [each(lambda array: array[row], found) for row in range(len(models))]  # noqa: B023
+
+    def _outputs(self, values: dict[str, Any], x: Any) -> Any:
+        return functional_call(self.module, values, *arguments(x), tie_weights=self._ties)
+
     def snapshot(self) -> list[numpy.ndarray]:
         return [as_array(t) for t in (*self.tensors.values(), *self._best.values(), *self.updates.state)]
 
@@ -146,7 +176,7 @@ class Fused:
         """The loss of one model on one batch, and what else comes of it."""
         x, y, weight = data
         values = {**trained, **others}
-        outputs = functional_call(self.module, values, *arguments(x), tie_weights=self._ties)
+        outputs = self._outputs(values, x)
         loss = self.objective.loss(outputs, y, weight)
         scores = [loss.detach(), *self.objective.scores(outputs, y)]
         return loss, (scores, [values[name] for name in self._buffers])  # what the module wrote is in `values`

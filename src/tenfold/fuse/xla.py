@@ -23,6 +23,7 @@ import numpy
 from tenfold.fuse import program
 from tenfold.fuse.blueprint import Blueprint, Built, State, standard
 from tenfold.fuse.columns import Columns, mapped
+from tenfold.fuse.outputs import Outputs, each, joined
 from tenfold.fuse.reading import Held
 from tenfold.work.run import Declined
 
@@ -100,7 +101,8 @@ class Code:
     def _compile(self, name: str, arguments: tuple[Any, ...], rarely: bool) -> Any:
         import jax
 
-        function = {"advance": self._advance, "tail": self._tail, "score": self._score, "logs": self._logs}[name]
+        every = (self._advance, self._tail, self._score, self._logs, self._predict)
+        function = {function.__name__.removeprefix("_"): function for function in every}[name]
         donated = (1,) if name in ("advance", "tail") else ()
         lowered = jax.jit(function(), donate_argnums=donated).lower(*arguments)
         options = (RARELY if rarely else HASTY) if self._hasty else USUALLY
@@ -152,6 +154,12 @@ class Code:
             return cast("State", jax.vmap(step, in_axes=(0, 0, None))(numbers, state, data))
 
         return score
+
+    def _predict(self) -> Callable[..., Any]:
+        def predict(numbers: Any, weights: Any, rows: Any, x: Any) -> Any:
+            return self._gathered("predict", rows.shape[-1])(numbers, weights, rows, x)
+
+        return predict
 
     def _logs(self) -> Callable[..., dict[str, Any]]:
         import jax
@@ -250,6 +258,28 @@ class Stack:
         trainable, others = self._best[place] if best else self._states[place][:2]
         parts = ([numpy.asarray(array[within]) for array in arrays] for arrays in (trainable, others))
         return self._models[row].blueprint.weights(*parts)
+
+    def outputs(self, block: Columns, rows: numpy.ndarray | None, done: Sequence[int], *, best: bool) -> list[Outputs]:
+        """What models give for the block, or their own rows of it."""
+        count = len(block) if rows is None else rows.shape[1]
+        size = -(-count // -(-count // TEST_ROWS))  # equal batches, so that one program does for all of them
+        if rows is None:
+            rows = numpy.broadcast_to(numpy.arange(count, dtype=numpy.int32), (len(self), count))
+        filled = numpy.pad(rows, ((0, 0), (0, -count % size)), mode="edge")
+        x = self._on_device(block)[0]
+        found = {}
+        for place, own in enumerate(self._cut(filled)):
+            if any(row // self._chunk == place for row in done):
+                weights = self._best[place] if best else self._states[place][:2]
+                found[place] = self._predicted(place, weights, numpy.stack(own), size, x)
+        return [each(lambda a: a[row % self._chunk, :count], found[row // self._chunk]) for row in done]  # noqa: B023
+
+    def _predicted(self, place: int, weights: Any, rows: numpy.ndarray, size: int, x: Any) -> Outputs:
+        numbers = self._given("predict", size)[place]
+        starts = range(0, rows.shape[1], size)
+        batches = [numpy.ascontiguousarray(rows[:, start : start + size]) for start in starts]
+        parts = [self._code.call("predict", numbers, weights, batch, x, rarely=True) for batch in batches]
+        return joined([each(numpy.asarray, part) for part in parts], axis=1)
 
     def snapshot(self) -> list[numpy.ndarray]:
         """Everything that training goes on from: arrays with a row for each model."""
