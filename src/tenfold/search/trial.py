@@ -36,6 +36,8 @@ class End:
     """What it can go on from."""
     error: str | None = None
     """Why it failed, with the traceback."""
+    repeated: bool = False
+    """It did not go on from where it was, but began again."""
 
 
 @dataclass(slots=True)
@@ -62,6 +64,8 @@ class Trial:
     """Of a failed one: why, with the worker's traceback."""
     lineage: list[dict[str, Any]] = field(default_factory=list, repr=False)
     """In a population: what it took over from which trial, and when."""
+    repeated: bool = False
+    """It was promoted and began again from its first step, because its task keeps no checkpoint."""
     places: list[int] = field(default_factory=list, repr=False)
     """Of its last legs in the journal, one a fold."""
     _results: Sequence[Any] = field(default=(), repr=False)
@@ -99,6 +103,7 @@ class Trial:
     def take(self, ends: Sequence[End]) -> None:
         """What became of its last legs."""
         self.places = [end.index for end in ends]
+        self.repeated = self.repeated or any(end.repeated for end in ends)
         self.seconds += sum(end.seconds for end in ends)
         self.error = next((end.error for end in ends if end.error is not None), None)
         every = [end.values for end in ends if end.values is not None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -95,6 +96,7 @@ def tune(
     results = Results(
         call.journal, feed.drawn, seconds=call.watch.seconds, workers=len(call.plan.seats), received=received
     )
+    _warn(course.trials)
     refit = _refit(wanted.task, seed) if isinstance(wanted.task, Fits) and wanted.folds else None
     return Study(course.trials, wanted.objective, suggested, results, refit)
 
@@ -105,6 +107,16 @@ def _try_one(wanted: Wanted, seed: int) -> None:
         source = "grid" if wanted.sampler == "grid" else "random"
         params = Suggestions(wanted.space, source, seed, ["minimize"]).ask()
         wanted.task.check([Leg(0, params or {}, None)])
+
+
+def _warn(trials: list[Trial]) -> None:
+    repeated = sum(trial.repeated for trial in trials)
+    if repeated:
+        warnings.warn(
+            f"{repeated} trials that went on began again from their first step: the task keeps no checkpoint. "
+            "Save what it goes on from in tenfold.here().folder, and look there when it starts",
+            stacklevel=3,
+        )
 
 
 # -- running ----------------------------------------------------------------------------------------------------------
