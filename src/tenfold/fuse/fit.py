@@ -270,7 +270,7 @@ def _likeness(name: str, value: Any) -> Any:
 
 def _modules(named: set[str]) -> list[str]:
     """Not what the caller has imported: its backend is not that of the workers."""
-    torch = ["torch", "torch._dynamo"] if "torch" in named else []
+    torch = ["torch", "tenfold.fuse.torch"] if "torch" in named else []
     return torch if torch and "keras" not in named else [*torch, *MODULES]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from tenfold.errors import BadCall
-from tenfold.fuse import Workshop, checkpoint
+from tenfold.fuse import Workshop, checkpoint, torch_light
 from tenfold.fuse.building import Member, construct, kind_of
 from tenfold.fuse.group import Group
 from tenfold.fuse.reading import Reading
@@ -41,7 +41,8 @@ def train(fit: Fit, tasks: Sequence[tuple[Here, Any]]) -> list[Any]:
     saved = {m.index: m.leg.state for m in members if m.leg is not None and m.leg.state is not None}
     saved |= {m.index: under_way[m.index] for m in members if _is(under_way.get(m.index), m)}
     if members:
-        found |= _train(fit, members, saved, folder)
+        with torch_light.light():
+            found |= _train(fit, members, saved, folder)
     return [found[task.index] for task, _ in tasks]
 
 
