@@ -29,7 +29,7 @@ class StandIn(types.ModuleType):
         """There is no graph."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") and name != "__path__":  # that is asked for by an import of a part of it
             raise AttributeError(name)
         _remove()
         return getattr(importlib.import_module(NAME), name)
