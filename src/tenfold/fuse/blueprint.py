@@ -23,6 +23,7 @@ from tenfold.fuse.columns import Columns, mapped
 from tenfold.fuse.portrait import Portrait
 from tenfold.work.run import Declined
 
+KEPT = 256  # blueprints
 QUICK = "jax_disable_most_optimizations"
 
 State = tuple[list[Any], list[Any], list[Any], list[Any]]
@@ -195,7 +196,7 @@ class Built:
 
 
 class Drawings:
-    """The blueprints of one `Fit` in this process."""
+    """The blueprints of this process, for data of one shape. The last ones are kept: a study comes back to them."""
 
     def __init__(self, samples: Samples) -> None:
         self._samples = samples
@@ -210,6 +211,8 @@ class Drawings:
             return Built(known, known.state(model))
         own = Blueprint(model, self._samples, signature)
         if signature is not None:
+            while len(self._known) >= KEPT:
+                self._known.pop(next(iter(self._known)))
             self._known.setdefault(signature, own)
         return Built(known or own, own.state(model))
 

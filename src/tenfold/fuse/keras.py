@@ -12,7 +12,7 @@ from tenfold.fuse import blueprint as blueprints
 from tenfold.fuse import chunks
 from tenfold.fuse.blueprint import Blueprint, Built, Drawings, Samples
 from tenfold.fuse.building import add_metrics
-from tenfold.fuse.columns import leaves
+from tenfold.fuse.columns import leaves, mapped
 from tenfold.fuse.portrait import Portrait
 from tenfold.fuse.reading import Reading
 from tenfold.fuse.xla import Code, Stack
@@ -26,6 +26,7 @@ HASTY_BELOW = 5.0  # seconds of training, roughly guessed, that are not worth th
 BYTES_A_SECOND = 1e10  # that a core computes, for that guess
 WORTH_TRYING = 5  # times what a compilation takes that training must take before another way is tried
 
+_drawings: dict[str, Drawings] = {}
 _codes: dict[Any, Code] = {}  # of this process: the next batch of the same program finds it compiled
 
 
@@ -43,7 +44,8 @@ class KerasWorkshop:
         one = slice(0, 1)
         samples = (reading.sample, reading.scored_sample, reading.shown_sample)
         training, scoring, shown = (blueprints.standard(block.take(one)) for block in samples)
-        self._drawings = Drawings(Samples(training, scoring, shown[0]))
+        shapes = str(mapped(lambda array: array if array is None else (array.shape, array.dtype), (training, scoring)))
+        self._drawings = _drawings.setdefault(shapes, Drawings(Samples(training, scoring, shown[0])))
 
     def take(self, built: Any) -> Built:
         if self._fit.metrics:
