@@ -102,7 +102,7 @@ class CourseFeed(Feed):
 
     def kept(self, items: Sequence[Any]) -> list[Any]:
         """What a model goes on from is in the journal already, with the leg before."""
-        return [replace(leg, state=None) for leg in items]
+        return [replace(leg, state=None, alone=None) for leg in items]
 
     def _batch(self, attempt: int, indices: Sequence[int], items: list[Any]) -> Batch:
         return replace(super()._batch(attempt, indices, items), trials=[leg.trial for leg in items])
@@ -110,12 +110,17 @@ class CourseFeed(Feed):
     # -- the course -----------------------------------------------------------------------------------------------
 
     def _go_on(self) -> None:
-        """Tell what has ended and ask for what comes next, until there is something to run or to wait for."""
+        """Ask for what comes next and tell what has ended, until there is something to run or to wait for.
+
+        All that may come is asked for before the next is told. Then what is known when a trial is suggested depends on
+        the number of trials alone: not on who was quick, nor on what an earlier call has finished already.
+        """
         fresh: dict[int, Leg] = {}
         while True:
-            told = self._tell()
-            asked = self._ask(fresh)
-            if not told and not asked:
+            if not (self._manner.whole and self._turns):
+                while self._ask(fresh):
+                    pass
+            if not self._tell():
                 break
         groups = self._cut({index: leg for index, leg in fresh.items() if leg.trial not in self.loners})
         self._groups += [*groups, *([index] for index, leg in fresh.items() if leg.trial in self.loners)]
@@ -136,8 +141,6 @@ class CourseFeed(Feed):
         return False
 
     def _ask(self, fresh: dict[int, Leg]) -> bool:
-        if self._manner.whole and self._turns and not fresh:
-            return False
         if len(self._turns) >= self._manner.at_once:
             return False
         legs = self._course.next()
@@ -164,9 +167,10 @@ class CourseFeed(Feed):
 def known_legs(journal: Journal) -> dict[int, Leg | None]:
     """What an earlier call has done, failures included: a study does not try again what failed.
 
-    None for a leg that was too large to keep.
+    None for a leg that was too large to keep, or cannot be opened here.
     """
-    return {outcome.index: outcome.item for outcome in journal.outcomes()}
+    outcomes = journal.outcomes()
+    return {outcome.index: outcome.item if isinstance(outcome.item, Leg) else None for outcome in outcomes}
 
 
 def _key(leg: Leg) -> tuple[int, int, int | None]:

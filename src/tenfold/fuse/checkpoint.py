@@ -48,6 +48,11 @@ class Saved:
         """The next epoch, and copies of what is written on: in a study, two models may go on from one."""
         return self.epoch, {name: list(values) for name, values in self.history.items()}, copy.copy(self.watch)
 
+    def epochs(self) -> list[tuple[int, dict[str, float]]]:
+        """What was reported after each of its epochs."""
+        numbers = zip(*self.history.values(), strict=True)
+        return [(epoch, dict(zip(self.history, values, strict=True))) for epoch, values in enumerate(numbers)]
+
 
 class Checkpoints:
     """The file of one group."""

@@ -40,6 +40,9 @@ def train(fit: Fit, tasks: Sequence[tuple[Here, Any]]) -> list[Any]:
     members = [member for member in members if member.index not in found]
     saved = {m.index: m.leg.state for m in members if m.leg is not None and m.leg.state is not None}
     saved |= {m.index: under_way[m.index] for m in members if _is(under_way.get(m.index), m)}
+    for task, _ in tasks:
+        if task.judge is not None and task.index in saved:
+            task.judge.recall(saved[task.index].epochs())
     if members:
         with torch_light.light():
             found |= _train(fit, members, saved, folder)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tenfold.search import pruners
+from tenfold.search.legs import Legs
 from tenfold.search.pruners import Pruner
 from tenfold.search.suggestions import Suggestions
 from tenfold.search.trial import End, Trial
@@ -44,10 +45,8 @@ class Search:
         self._suggestions = suggestions
         self._pruner = pruner
         self._most = trials
-        self._folds = folds
-        self._objective = objective
+        self._made = Legs(folds, objective, numbered=numbered)
         self._sign = sign
-        self._numbered = numbered
         self._exhausted = False
         self._ends: dict[int, list[End]] = {}  # of paused trials
         self.trials: list[Trial] = []
@@ -65,37 +64,20 @@ class Search:
         return None if promoted is None else self._legs(self.trials[promoted], self._ends.pop(promoted))
 
     def _legs(self, trial: Trial, before: Sequence[End] | None) -> list[Leg]:
-        """From where it paused."""
-        trial.state = "running"
         stop = self._pruner.stop(trial.number, trial.steps)
-        bounds = pruners.bounds(self._pruner, self._sign)
-        return [
-            Leg(
-                trial.number,
-                trial.params,
-                self._objective,
-                trial.steps,
-                stop,
-                bounds,
-                fold if self._folds else None,
-                before[fold].last if before else None,
-                self._numbered,
-                before[fold].state if before else None,
-            )
-            for fold in range(self._folds or 1)
-        ]
+        return self._made.next(trial, before, stop, pruners.bounds(self._pruner, self._sign))
 
     def tell(self, trial: int, ends: Sequence[End]) -> None:
         found = self.trials[trial]
-        found.take(ends)
-        reasons = {end.why for end in ends}
+        every = self._made.take(found, ends)
+        reasons = {end.why for end in every}
         if None in reasons or found.values is None:
             found.state, found.values = "failed", None
         elif "pruned" in reasons:
             found.state = "pruned"
         elif "paused" in reasons:
             found.state = "pruned"  # until it is promoted
-            self._ends[trial] = list(ends)
+            self._ends[trial] = every
             self._pruner.reached(trial, found.steps, self._sign * found.value)
         else:
             found.state = "complete"

@@ -8,6 +8,8 @@ from typing import Any
 import numpy
 
 from tenfold.errors import BadCall
+from tenfold.fuse.columns import check_rows
+from tenfold.work.outcome import shorten
 
 Fold = tuple[numpy.ndarray, numpy.ndarray]
 """Rows to train on, and rows to score on."""
@@ -20,13 +22,27 @@ def folds(cv: Any, x: Any, y: Any, count: int, seed: int) -> list[Fold]:
         if not 2 <= cv <= count:
             raise BadCall(f"cv={cv}: expected from 2 to {count}, the number of rows")
         return _parts(cv, y, count, seed)
-    found = cv.split(x, y) if hasattr(cv, "split") else cv
-    if not isinstance(found, Iterable):
-        raise BadCall(f"cv={cv!r}: expected a number of folds, a splitter, or pairs of (training rows, held-out rows)")
-    pairs = [(numpy.asarray(training), numpy.asarray(held)) for training, held in found]
+    pairs = _pairs(cv, x, y, count)
     if len(pairs) < 2:
         raise BadCall(f"cv=: expected two folds at least, found {len(pairs)}")
-    return pairs
+    names = ("cv=: rows of fold {}", "cv=: held-out rows of fold {}")
+    return [
+        (check_rows(training, names[0].format(place), count), check_rows(held, names[1].format(place), count))
+        for place, (training, held) in enumerate(pairs)
+    ]
+
+
+def _pairs(cv: Any, x: Any, y: Any, count: int) -> list[tuple[Any, Any]]:
+    """As a splitter or the caller has made them."""
+    told = f"cv={shorten(cv)}: expected a number of folds, a splitter, or pairs of (training rows, held-out rows)"
+    splits = hasattr(cv, "split")
+    if isinstance(cv, str) or not (splits or isinstance(cv, Iterable)):
+        raise BadCall(told)
+    try:
+        whole = x if isinstance(x, numpy.ndarray) else numpy.zeros((count, 1))  # of several inputs, only the rows count
+        return [(training, held) for training, held in (cv.split(whole, y) if splits else cv)]
+    except (TypeError, ValueError) as error:
+        raise BadCall(f"{told}; {error}") from error
 
 
 def _parts(k: int, y: Any, count: int, seed: int) -> list[Fold]:

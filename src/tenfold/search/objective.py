@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import numbers
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from tenfold.fuse.stopping import EarlyStopping
 from tenfold.search.trial import End
 from tenfold.search.trying import Tried
 from tenfold.work.leg import Leg
-from tenfold.work.outcome import Outcome, shorten
+from tenfold.work.outcome import Outcome, Unopened, shorten
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,9 @@ class Objective:
         if error is not None:
             return End(outcome.index, None, None, {}, outcome.seconds, error=str(error))
         value = outcome.value
+        if isinstance(value, Unopened):
+            told = f"what the task brought back cannot be opened here: {value.reason}"
+            return End(outcome.index, None, None, {}, outcome.seconds, error=told)
         return self._of_fit(value, outcome) if isinstance(value, FitResult) else self._of_function(value, outcome)
 
     def _of_fit(self, result: FitResult, outcome: Outcome) -> End:
@@ -78,14 +82,15 @@ def _returned(tried: Tried, name: str | None) -> float | None:
     if isinstance(value, dict):
         value = value.get(name) if name is not None else (next(iter(value.values())) if len(value) == 1 else None)
     if isinstance(value, numbers.Real) or hasattr(value, "__float__"):
-        return float(value)
+        with contextlib.suppress(TypeError, ValueError, OverflowError):  # an array of several numbers
+            return float(value)
     found = [value for _, values in tried.reported if (value := _reported(values, name)) is not None]
     return found[-1] if found else None
 
 
 def objective(names: Any, directions: Any, default: str | None) -> tuple[Objective, list[str]]:
     """From what the caller says; and what is wrong with it, in words."""
-    wanted = tuple(names) if isinstance(names, list | tuple) else (names or default,)
+    wanted = tuple(names) if isinstance(names, list | tuple) and names else (names or default,)
     faults = [f"objective={n!r}: expected a name" for n in wanted if not (n is None or (isinstance(n, str) and n))]
     told = tuple(directions) if isinstance(directions, list | tuple) else (directions,) * len(wanted)
     found = tuple(_by_name(name) if one is None else one for name, one in zip(wanted, told, strict=False))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tenfold.search.legs import Legs
 from tenfold.search.space import Number, Space
 from tenfold.search.suggestions import Suggestions
 from tenfold.search.trial import End, Trial
@@ -38,13 +39,19 @@ class Pbt:
             isinstance(self.every, bool) or not isinstance(self.every, int) or self.every < 1
         ):
             found.append(f"Pbt(every={self.every!r}): expected a whole number above 0")
-        if not 0 < self.share <= 0.5:
+        if not _is_number(self.share) or not 0 < self.share <= 0.5:
             found.append(f"Pbt(share={self.share!r}): expected a number above 0, at most 0.5")
+        if not _is_number(self.again) or not 0 <= self.again <= 1:
+            found.append(f"Pbt(again={self.again!r}): expected a number from 0 to 1")
         if not isinstance(trials, int) or trials < 2:
             found.append(f"trials={trials!r}: a population is of two at least")
         if steps is None:
             found.append("steps=None: sampler='pbt' has to know how many steps a trial has; give steps=")
         return found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class Population:
@@ -72,10 +79,8 @@ class Population:
         self._count = trials
         self._steps = steps
         self._every = settings.every or max(1, steps // 5)
-        self._folds = folds
-        self._objective = objective
+        self._made = Legs(folds, objective, numbered=numbered)
         self._sign = sign
-        self._numbered = numbered
         self._random = random.Random(seed)
         self._take_over = take_over
         self._ends: dict[int, list[End]] = {}
@@ -93,33 +98,18 @@ class Population:
         return self._waiting.pop(0) if self._waiting else None
 
     def _legs(self, trial: Trial, before: Sequence[End] | None) -> list[Leg]:
-        trial.state = "running"
         stop = trial.steps + self._every
-        return [
-            Leg(
-                trial.number,
-                dict(trial.params),
-                self._objective,
-                trial.steps,
-                stop if stop < self._steps else None,
-                None,
-                fold if self._folds else None,
-                before[fold].last if before else None,
-                self._numbered,
-                before[fold].state if before else None,
-            )
-            for fold in range(self._folds or 1)
-        ]
+        return self._made.next(trial, before, stop if stop < self._steps else None, None)
 
     def tell(self, trial: int, ends: Sequence[End]) -> None:
         found = self.trials[trial]
-        found.take(ends)
-        reasons = {end.why for end in ends}
+        every = self._made.take(found, ends)
+        reasons = {end.why for end in every}
         if None in reasons or found.values is None:
             found.state, found.values = "failed", None
-        elif reasons == {"paused"}:
+        elif "paused" in reasons:
             found.state = "pruned"  # until the next generation
-            self._ends[trial] = list(ends)
+            self._ends[trial] = every
         else:
             found.state = "complete"
             self._ends.pop(trial, None)
@@ -133,7 +123,7 @@ class Population:
     def _exchange(self) -> None:
         """The worst take over from the best; then all go on."""
         paused = sorted(self._ends, key=lambda number: (self._rank(self.trials[number]), number))
-        few = int(len(paused) * self._settings.share)
+        few = max(int(len(paused) * self._settings.share), 1) if len(paused) > 1 else 0
         best, worst = paused[:few], paused[len(paused) - few :]
         donors = {number: self._random.choice(best) for number in worst}
         ends = {number: self._ends[donors.get(number, number)] for number in paused}
@@ -149,6 +139,7 @@ class Population:
     def _copy(self, trial: Trial, donor: Trial) -> None:
         trial.params = self._moved(donor.params)
         trial.steps = donor.steps
+        self._suggestions.moved(trial.number, donor.number, trial.params)
         trial.lineage.append({"step": donor.steps, "from": donor.number, "params": dict(trial.params)})
         self._take_over(trial.number, donor.number, donor.steps)
 

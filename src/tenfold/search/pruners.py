@@ -125,10 +125,11 @@ class _Ladder:
     def promoted(self, *, closing: bool) -> int | None:
         for rung in reversed(self.rungs):
             ranked = sorted(self._held[rung], key=lambda trial: (self._held[rung][trial], trial))
-            count = len(ranked) // self._factor
-            if closing and not self.finished:
-                count = max(count, 1)  # too few for a third of them to be one: somebody has to arrive
-            waiting = [trial for trial in ranked[:count] if trial not in self._gone[rung]]
+            best = ranked[: len(ranked) // self._factor]
+            waiting = [trial for trial in best if trial not in self._gone[rung]]
+            if closing and not self.finished and not waiting:
+                # Too few for a third of them to be one, or those that went on have failed: somebody has to arrive.
+                waiting = [trial for trial in ranked if trial not in self._gone[rung]]
             if waiting:
                 self._gone[rung].add(waiting[0])
                 return waiting[0]
@@ -202,7 +203,7 @@ class _Medians(Never):
 
     def ended(self, curve: Curve) -> None:
         if curve:
-            self._curves.append(curve)
+            self._curves.append({step: math.inf if math.isnan(value) else value for step, value in curve.items()})
 
     def bounds(self) -> tuple[Mapping[int, float], int | None, float]:
         if len(self._curves) < self._startup:
@@ -222,7 +223,10 @@ class Patience:
     """What counts as an improvement."""
 
     def faults(self) -> list[str]:
-        return _whole("Patience", steps=(self.steps, 1))
+        found = _whole("Patience", steps=(self.steps, 1))
+        if isinstance(self.min_delta, bool) or not isinstance(self.min_delta, int | float) or not self.min_delta >= 0:
+            found.append(f"Patience(min_delta={self.min_delta!r}): expected a number, 0 or above")
+        return found
 
     def pruner(self, most: int | None) -> _Patient:
         return _Patient(self.steps, self.min_delta)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import numbers
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -34,11 +35,11 @@ class Number:
     def faults(self, name: str) -> list[str]:
         kind = ("logint" if self.log else "integer") if self.whole else ("loguniform" if self.log else "uniform")
         told = f"{name}: {kind}({self.low!r}, {self.high!r})"
-        numbers = [v for v in (self.low, self.high) if isinstance(v, int | float) and not isinstance(v, bool)]
-        if len(numbers) < 2 or not all(map(math.isfinite, numbers)):
+        ends = [v for v in (self.low, self.high) if isinstance(v, numbers.Real) and not isinstance(v, bool)]
+        if len(ends) < 2 or not all(map(math.isfinite, ends)):
             return [f"{told}: expected two numbers"]
         found = []
-        if self.whole and any(value != int(value) for value in numbers):
+        if self.whole and any(value != int(value) for value in ends):
             found.append(f"{told}: expected whole numbers")
         if not self.low < self.high:
             found.append(f"{told}: the first must be below the second")
@@ -49,7 +50,7 @@ class Number:
     def suggest(self, trial: optuna.Trial, name: str) -> Any:
         if self.whole:
             return trial.suggest_int(name, int(self.low), int(self.high), log=self.log)
-        return trial.suggest_float(name, self.low, self.high, log=self.log)
+        return trial.suggest_float(name, float(self.low), float(self.high), log=self.log)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,10 @@ class Space:
     def __init__(self, given: Any) -> None:
         if not isinstance(given, Mapping) or not given:
             raise BadCall(f"space={shorten(given)}: expected a dict such as {{'lr': tenfold.loguniform(1e-4, 1e-1)}}")
-        faults = _faults(given, "")
+        faults = _faults(given, "") or [
+            f"{name}: stands there twice, and one trial could have both; give one of them another name"
+            for name in sorted(_clashes(given))
+        ]
         if faults:
             raise BadCall(f"space: {'; '.join(faults)}")
         self.given = {name: _member(value) for name, value in given.items()}
@@ -229,6 +233,14 @@ def _members(space: Mapping[str, Any]) -> list[Any]:
 def _names(space: Mapping[str, Any]) -> list[str]:
     inner = [b for value in space.values() if isinstance(m := _member(value), Choice) for b in m.branches.values()]
     return [*space, *(name for branch in inner for name in _names(branch))]
+
+
+def _clashes(space: Mapping[str, Any]) -> set[str]:
+    """Names that one trial could have twice: at one level and in a branch below it, or in branches of two choices."""
+    choices = [list(m.branches.values()) for value in space.values() if isinstance(m := _member(value), Choice)]
+    below = [name for own in choices for name in {name for branch in own for name in _names(branch)}]
+    inner = [_clashes(branch) for own in choices for branch in own]
+    return _twice([*space, *below]).union(*inner)
 
 
 def _grid(space: Mapping[str, Any], call: Any, where: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:

@@ -63,7 +63,7 @@ class Suggestions:
         """`known`: trials whose parameters are not a question any more."""
         self._space = space
         self._directions = list(directions)
-        self._informed = sampler not in UNINFORMED
+        self._informed = is_informed(sampler)
         self._points = space.labels() if sampler == "grid" else None
         with quiet():
             self._sampler = _sampler(sampler, seed)
@@ -103,6 +103,12 @@ class Suggestions:
         frozen.datetime_complete = datetime.datetime.now()
         self._stale = self._informed
 
+    def moved(self, trial: int, donor: int, params: Mapping[str, Any]) -> None:
+        """A trial goes on with other parameters, which come from the donor's."""
+        self._trials[trial] = frozen = copy.copy(self._trials[trial])
+        frozen.distributions = dict(self._trials[donor].distributions)
+        frozen.params = self._space.known(params)
+
     def study(self) -> optuna.Study:
         """All trials as a study of Optuna's own."""
         with quiet():
@@ -111,10 +117,19 @@ class Suggestions:
         return found
 
 
+def is_informed(sampler: Any) -> bool:
+    """Whether what it suggests depends on what became of the earlier trials."""
+    if isinstance(sampler, str):
+        return sampler not in UNINFORMED
+    samplers = library().samplers
+    # One of these counts in its study how far it is, and would begin again in a new one.
+    return not isinstance(sampler, samplers.QMCSampler | samplers.RandomSampler)
+
+
 def _sampler(wanted: Any, seed: int) -> Any:
     samplers = library().samplers
     if isinstance(wanted, samplers.BaseSampler):
-        return wanted
+        return copy.deepcopy(wanted)  # its random numbers go on: the next study with it would be another one
     makers = {
         "tpe": lambda: samplers.TPESampler(seed=seed, constant_liar=True),
         "random": lambda: samplers.RandomSampler(seed=seed),
@@ -130,15 +145,15 @@ def _sampler(wanted: Any, seed: int) -> Any:
         raise missing(f"what sampler={wanted!r} needs ({error})", "tune") from error
 
 
-def check(wanted: Any, space: Space, trials: Any, objectives: int) -> list[str]:
-    """What is wrong with a sampler for a space, in words."""
+def check(wanted: Any, space: Space | None, trials: Any, objectives: int) -> list[str]:
+    """What is wrong with a sampler for a space, in words; of a space that is wrong itself, nothing is asked."""
     named = isinstance(wanted, str)
     if named and wanted not in NAMES:
         return [f"sampler={wanted!r}: expected one of {', '.join(map(repr, NAMES))}, 'pbt', or a sampler of Optuna's"]
     if not named and not isinstance(wanted, library().samplers.BaseSampler):
         return [f"sampler={wanted!r}: expected a name, or a sampler of Optuna's"]
     found = []
-    if wanted == "grid" and not space.is_grid:
+    if wanted == "grid" and space is not None and not space.is_grid:
         found.append("sampler='grid': the space has ranges of numbers; give lists of values instead")
     if wanted != "grid" and trials is None:
         found.append(f"trials=None: expected how many to try; only sampler='grid' has an end, and this is {wanted!r}")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import numpy
 
 from tenfold.errors import BadCall
 from tenfold.fuse.result import FitResult
@@ -38,6 +39,11 @@ class End:
     """Why it failed, with the traceback."""
     repeated: bool = False
     """It did not go on from where it was, but began again."""
+
+    def at(self, step: int) -> float | None:
+        """The first objective after a step; where it has ended before, what it had come to."""
+        ended = self.why == "finished" and self.values is not None and step > max(self.curve, default=0)
+        return self.values[0] if ended and self.values is not None else self.curve.get(step)
 
 
 @dataclass(slots=True)
@@ -100,16 +106,32 @@ class Trial:
         """Where its results are."""
         self._results, self._refit = results, refit
 
-    def take(self, ends: Sequence[End]) -> None:
-        """What became of its last legs."""
+    def take(self, ends: Sequence[End], seconds: float) -> None:
+        """What has become of its folds by now; `seconds` are those of the legs that are new."""
         self.places = [end.index for end in ends]
         self.repeated = self.repeated or any(end.repeated for end in ends)
-        self.seconds += sum(end.seconds for end in ends)
+        self.seconds += seconds
         self.error = next((end.error for end in ends if end.error is not None), None)
-        every = [end.values for end in ends if end.values is not None]
-        steps = set.intersection(*(set(end.curve) for end in ends))
-        self.curve |= {step: statistics.fmean(end.curve[step] for end in ends) for step in sorted(steps)}
+        self.curve |= _mean(ends)
         self.steps = max(self.curve, default=self.steps)
+        every = [end.values for end in ends if end.values is not None]
         if self.error is None and len(every) == len(ends):
-            self.values = tuple(statistics.fmean(column) for column in zip(*every, strict=True))
-            self.spread = statistics.pstdev(values[0] for values in every) if len(every) > 1 else None
+            self.values = tuple(_average(column) for column in zip(*every, strict=True))
+            self.spread = _spread([values[0] for values in every]) if len(every) > 1 else None
+
+
+def _mean(ends: Sequence[End]) -> dict[int, float]:
+    """Of the folds' curves; one that has ended before the others stays where it was."""
+    steps = sorted({step for end in ends for step in end.curve})
+    known = {step: [value for end in ends if (value := end.at(step)) is not None] for step in steps}
+    return {step: _average(values) for step, values in known.items() if len(values) == len(ends)}
+
+
+def _average(values: Sequence[float]) -> float:
+    with numpy.errstate(all="ignore"):  # a model that has diverged has an infinite loss, or none
+        return float(numpy.mean(values))
+
+
+def _spread(values: Sequence[float]) -> float:
+    with numpy.errstate(all="ignore"):
+        return float(numpy.std(values))

@@ -44,14 +44,17 @@ class Trying:
         self._task = task
 
     def __call__(self, leg: Leg) -> Tried:
-        judge = here().judge
+        task = here()
+        judge = task.judge
         assert judge is not None
         value: Any = None
-        why: Why = "finished"
-        try:
-            value = self._task(dict(leg.params))
-        except Halted as halted:
-            why = halted.why
+        why = task.recall()
+        if why is None:
+            why = "finished"
+            try:
+                value = self._task(dict(leg.params))
+            except Halted as halted:
+                why = halted.why
         return Tried(value, why, judge.steps, judge.reported, judge.last, judge.repeated)
 
     def __tenfold_parts__(self) -> dict[str, Any]:

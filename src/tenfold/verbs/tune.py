@@ -15,7 +15,6 @@ from tenfold.dispatch.pair import Pair
 from tenfold.dispatch.results import Results
 from tenfold.dispatch.study import Study, shown
 from tenfold.engines import Crew
-from tenfold.errors import BadCall
 from tenfold.fuse.result import FitResult
 from tenfold.plan.groups import cut
 from tenfold.search import pruners
@@ -76,10 +75,10 @@ def tune(
     The others are those of `tenfold.map`. With `run=`, a call that was killed goes on with the same trials.
     """
     settings = Settings(cpus, gpus, memory, workers, isolate, retries, timeout, seed, engine, run, fresh, progress)
-    wanted = look(task, space, trials, objective, direction, sampler, pruner, cv, steps, at_once, asynchronous, seed)
-    faults = [*wanted.faults, *settings.faults()]
-    if faults:
-        raise BadCall("; ".join(faults))
+    others = settings.faults()
+    wanted = look(
+        task, space, trials, objective, direction, sampler, pruner, cv, steps, at_once, asynchronous, seed, others
+    )
     _try_one(wanted, seed)
     with opened("tune", wanted.task, settings, total=None, on_error="collect", parts=wanted.parts()) as call:
         known = known_legs(call.journal) if asynchronous else {}

@@ -6,6 +6,7 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
+from tenfold.errors import BadCall
 from tenfold.fuse.fit import Fit
 from tenfold.fuse.stopping import EarlyStopping
 from tenfold.journal import fingerprint
@@ -45,8 +46,6 @@ class Wanted:
     """Trials under way."""
     asynchronous: bool
     """In whatever order."""
-    faults: list[str]
-    """What is wrong, in words."""
 
     @property
     def source(self) -> Any:
@@ -57,14 +56,23 @@ class Wanted:
         """What identifies the study besides its task."""
         named = self.sampler if isinstance(self.sampler, str | Pbt) else type(self.sampler).__name__
         return {
-            "space": fingerprint.of_value(repr(self.space)).hex(),
+            "space": _identity(self.space.given),
             "trials": str(self.trials),
+            "steps": str(self.steps),
             "objective": str(self.objective),
             "sampler": str(named),
             "pruner": str(self.pruner),
             "at_once": str(self.at_once),
             "asynchronous": str(self.asynchronous),
         }
+
+
+def _identity(space: Any) -> str:
+    """A text that says for functions and objects what they are, and not where in memory."""
+    try:
+        return fingerprint.of_value(space).hex()
+    except Exception:  # something that cannot be pickled: then it is told by what it looks like
+        return fingerprint.of_value(repr(space)).hex()
 
 
 def look(
@@ -79,19 +87,22 @@ def look(
     steps: Any,
     at_once: Any,
     asynchronous: bool,
-    seed: int,
+    seed: Any,
+    others: list[str],
 ) -> Wanted:
-    """From the arguments of `tenfold.tune`; what is wrong with them is in `faults`."""
+    """From the arguments of `tenfold.tune`. What is wrong with them is one message, with the faults of `others`."""
     faults = [] if callable(task) else [f"task={task!r}: expected a Fit, or a function of a dict of parameters"]
     for name, value in (("trials", trials), ("steps", steps), ("at_once", at_once)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             faults.append(f"{name}={value!r}: expected a whole number above 0")
-    found = Space(space)
-    sampler = sampler or ("grid" if trials is None and found.is_grid else "tpe")
+    found = _space(space, faults)
+    sampler = sampler or ("grid" if trials is None and (found is None or found.is_grid) else "tpe")
     sampler = Pbt() if sampler == "pbt" else sampler
     fit = task if isinstance(task, Fit) else None
     looked_for, wrong = reading(objective, direction, _default_objective(fit, cv))
     faults += wrong
+    if fit is not None and steps is not None:
+        faults.append(f"steps={steps!r}: a Fit has its epochs; steps= is for functions")
     steps = fit.epochs if fit is not None else steps
     if isinstance(sampler, Pbt):
         faults += sampler.faults(trials, steps)
@@ -100,16 +111,36 @@ def look(
     pruner = pruners.chosen(pruner)
     faults += pruners.check(pruner)
     faults += _faults_together(fit, pruner, sampler, cv, steps, looked_for)
-    parts = None
-    if fit is not None:
-        parts = folding.folds(cv, fit.data.x, fit.data.y, len(fit.data), seed) if cv is not None else None
-        if isinstance(pruner, pruners.Patience) and not faults:
-            fit, pruner = _patient(fit, pruner, looked_for), None
-    uninformed = sampler in suggestions.UNINFORMED or isinstance(sampler, Pbt)
-    most = at_once or (10**9 if uninformed else AT_ONCE)
+    parts = _folds(fit, cv, seed if isinstance(seed, int) and seed >= 0 else 0, faults)
+    faults += others
+    if faults:
+        raise BadCall("; ".join(faults))
+    assert found is not None
+    if fit is not None and isinstance(pruner, pruners.Patience):
+        fit, pruner = _patient(fit, pruner, looked_for), None
+    informed = not isinstance(sampler, Pbt) and suggestions.is_informed(sampler)
+    most = at_once or (AT_ONCE if informed else 10**9)
     wrapped = Fits(fit, parts) if fit is not None else Trying(task)
     few = len(parts) if parts else None
-    return Wanted(wrapped, found, trials, looked_for, sampler, pruner, few, steps, most, asynchronous, faults)
+    return Wanted(wrapped, found, trials, looked_for, sampler, pruner, few, steps, most, asynchronous)
+
+
+def _space(given: Any, faults: list[str]) -> Space | None:
+    try:
+        return Space(given)
+    except BadCall as error:
+        faults.append(str(error))
+        return None
+
+
+def _folds(fit: Fit | None, cv: Any, seed: int, faults: list[str]) -> list[folding.Fold] | None:
+    if fit is None or cv is None or fit.data.streams:
+        return None
+    try:
+        return folding.folds(cv, fit.data.x, fit.data.y, len(fit.data), seed)
+    except BadCall as error:
+        faults.append(str(error))
+        return None
 
 
 def _faults_together(

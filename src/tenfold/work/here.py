@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from tenfold import machine
 from tenfold.errors import BadCall
 from tenfold.plan.seats import GpuShare, Seat
-from tenfold.work import seeds
-from tenfold.work.leg import Halted, Judge, Leg
+from tenfold.work import noted, seeds
+from tenfold.work.leg import Halted, Judge, Leg, Why
 from tenfold.work.outcome import shorten
 
 if TYPE_CHECKING:
@@ -143,9 +143,22 @@ class Here:
         told = {name: _number(name, value) for name, value in values.items()}
         if self._post is not None:
             self._post(self.index, self.attempt, int(step), told, time.time())
-        why = self.judge.look(int(step), told) if self.judge is not None else None
+        if self.judge is not None:
+            self._judged(self.judge, int(step), told)
+
+    def _judged(self, judge: Judge, step: int, told: dict[str, float]) -> None:
+        before = judge.steps
+        why = judge.look(step, told)
+        if judge.steps > before and not judge.numbered:
+            noted.note(folder_of(self._folder, self.place), step, told)
         if why is not None:
             raise Halted(why)
+
+    def recall(self) -> Why | None:
+        """In a trial: take what an earlier attempt at this leg has reported; why it ends there already, if it does."""
+        if self.judge is None:
+            return None
+        return self.judge.recall(noted.noted(folder_of(self._folder, self.place)))
 
     def __repr__(self) -> str:
         return f"<here: task {self.index}, attempt {self.attempt}, {self._seat}>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -81,6 +81,18 @@ class Judge:
         """Steps done, and what was reported then."""
         self._best = math.inf
         self._waited = 0
+
+    @property
+    def numbered(self) -> bool:
+        """Steps are known by their numbers, and need not be counted."""
+        return self._leg.numbered
+
+    def recall(self, reports: Iterable[tuple[int, Mapping[str, float]]]) -> Why | None:
+        """What an earlier attempt has reported, step by step; why the leg ended there, if it did."""
+        every = ((step, values) for step, values in reports if not self.numbered or step >= self._leg.start)
+        why = next((why for step, values in every if (why := self.look(step, values)) is not None), None)
+        self.repeated = False
+        return why
 
     def look(self, step: int, values: Mapping[str, float]) -> Why | None:
         """After a step: why the leg ends here; None to go on."""
