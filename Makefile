@@ -30,6 +30,7 @@ test: setup           ## everything, 20 to 30 minutes on two cores
 	$(BIN)/python -m pytest
 
 bench: setup          ## every benchmark, on an otherwise idle machine
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,bench]'
 	$(BIN)/python benchmarks/all.py
 
 clean:

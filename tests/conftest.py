@@ -12,7 +12,7 @@ import pytest
 import leftovers
 import waiting
 
-GRACE = 3.0  # seconds in which processes that were told to go may go
+GRACE = 15.0  # seconds in which processes that were told to go may go; on a busy machine, loky's need several
 
 _FAILED = pytest.StashKey[bool]()
 _FOLDER = pytest.StashKey[str]()

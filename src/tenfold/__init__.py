@@ -16,6 +16,7 @@ from tenfold.nursery import notice
 
 if TYPE_CHECKING:
     from tenfold.dispatch.results import Results as Results
+    from tenfold.dispatch.study import Study as Study
     from tenfold.dispatch.using import use as use
     from tenfold.errors import BadCall as BadCall
     from tenfold.errors import TaskError as TaskError
@@ -23,8 +24,20 @@ if TYPE_CHECKING:
     from tenfold.errors import TenfoldError as TenfoldError
     from tenfold.fuse.result import FitResult as FitResult
     from tenfold.fuse.stopping import EarlyStopping as EarlyStopping
+    from tenfold.search.population import Pbt as Pbt
+    from tenfold.search.pruners import Asha as Asha
+    from tenfold.search.pruners import Hyperband as Hyperband
+    from tenfold.search.pruners import Median as Median
+    from tenfold.search.pruners import Patience as Patience
+    from tenfold.search.space import choice as choice
+    from tenfold.search.space import constant as constant
+    from tenfold.search.space import integer as integer
+    from tenfold.search.space import logint as logint
+    from tenfold.search.space import loguniform as loguniform
+    from tenfold.search.space import uniform as uniform
     from tenfold.verbs.fit import Fit as Fit
     from tenfold.verbs.map import map as map  # noqa: A004
+    from tenfold.verbs.tune import tune as tune
     from tenfold.verbs.warm import warm as warm
     from tenfold.work.here import here as here
     from tenfold.work.outcome import Outcome as Outcome
@@ -33,10 +46,15 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "map": "tenfold.verbs.map",
+    "tune": "tenfold.verbs.tune",
     "warm": "tenfold.verbs.warm",
     "Fit": "tenfold.verbs.fit",
     "FitResult": "tenfold.fuse.result",
     "EarlyStopping": "tenfold.fuse.stopping",
+    **dict.fromkeys(("uniform", "loguniform", "integer", "logint", "choice", "constant"), "tenfold.search.space"),
+    **dict.fromkeys(("Asha", "Hyperband", "Median", "Patience"), "tenfold.search.pruners"),
+    "Pbt": "tenfold.search.population",
+    "Study": "tenfold.dispatch.study",
     "here": "tenfold.work.here",
     "use": "tenfold.dispatch.using",
     "Results": "tenfold.dispatch.results",

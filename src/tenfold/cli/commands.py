@@ -29,6 +29,7 @@ COMMANDS = {
     "doctor": "What is here: cores, memory, GPUs, frameworks, and how fast workers start.",
     "demo": "Train small Keras models on every core, and show which was best.",
     "map": "Run a function of a Python file over items, in parallel.",
+    "tune": "Search for good parameters of a Fit or a function of a Python file.",
     "runs": "List the runs below a folder.",
     "show": "Show one run: its tasks, values, reports and failures.",
     "warm": "Keep frameworks imported, so that the next scripts start at once.",

@@ -11,6 +11,7 @@ import click
 
 import tenfold
 from tenfold.cli import given, load, records, say
+from tenfold.cli.options import settings as call_settings
 from tenfold.errors import BadCall, TasksFailed
 from tenfold.journal.folder import is_run
 
@@ -30,13 +31,7 @@ TRACEBACKS = 3  # the rest is in the run
 @click.option(
     "--set", "sets", multiple=True, metavar="NAME=VALUE", help="A keyword argument for every call; repeat it."
 )
-@click.option("--cpus", type=float, default=1, show_default=True, help="Cores that one task needs.")
-@click.option("--gpus", type=float, default=0, show_default=True, help="GPUs that one task needs; 0.5 shares one.")
-@click.option("--memory", metavar="SIZE", help='Stop a task above this much memory, such as "2GB".')
-@click.option("--workers", type=int, help="How many tasks at once; as many as fit where it is not given.")
-@click.option("--isolate/--no-isolate", default=None, help="Give each task a process of its own, or never.")
-@click.option("--retries", type=int, default=0, show_default=True, help="How often a failed task is tried again.")
-@click.option("--timeout", type=float, metavar="SECONDS", help="Stop an attempt that takes longer.")
+@call_settings
 @click.option(
     "--on-error",
     type=click.Choice(["raise", "stop", "collect"]),
@@ -44,10 +39,6 @@ TRACEBACKS = 3  # the rest is in the run
     show_default=True,
     help="Finish the others and exit with 1; stop at the first failure; or take failures as results and exit with 0.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Gives every task its own random numbers.")
-@click.option("--engine", help="Where tasks run: local, serial, ...; tenfold doctor lists them.")
-@click.option("--run", metavar="FOLDER", help="Keep what is finished; the same call continues where it was.")
-@click.option("--fresh", is_flag=True, help="Start the run in that folder anew.")
 @say.json_option
 def command(
     target: str, count: int | None, items: str | None, sets: tuple[str, ...], as_json: bool, **options: Any

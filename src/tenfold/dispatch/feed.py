@@ -31,6 +31,8 @@ class Feed:
         """Items read so far."""
         self.exhausted = False
         """There are no more."""
+        self.declined: dict[int, str] = {}
+        """Tasks that are to be run in another way, and why."""
 
     @property
     def left(self) -> int | None:
@@ -56,6 +58,17 @@ class Feed:
     def again(self, attempt: int, indices: Sequence[int], items: list[Any]) -> None:
         """Send these tasks again, before any new one."""
         self._again.append((attempt, indices, items))
+
+    def settled(self, indices: Sequence[int]) -> None:
+        """These tasks have their outcomes, for good."""
+
+    def decline(self, index: int, item: Any, reason: str) -> None:
+        """This task is to be run in another way."""
+        self.declined[index] = reason
+
+    def kept(self, items: Sequence[Any]) -> Sequence[Any]:
+        """What the journal keeps of them."""
+        return items
 
     def digests(self, items: Sequence[Any]) -> bytes:
         """What the journal keeps to recognise the items of a finished task by."""

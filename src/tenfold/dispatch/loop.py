@@ -69,6 +69,11 @@ class _Flight:
         return [stop - start for start, stop in zip([0, *ends], [*ends, count], strict=True)]
 
     @property
+    def item(self) -> Any:
+        """Of the next task."""
+        return self.batch.items[self.done]
+
+    @property
     def rest(self) -> tuple[Sequence[int], list[Any]]:
         return self.batch.indices[self.done :], self.batch.items[self.done :]
 
@@ -87,8 +92,6 @@ class Dispatch:
         self._failures: dict[int, int] = {}  # attempts of a task that failed by its own fault
         self._losses: dict[int, int] = {}  # attempts that were lost with their process
         self._stopped = False
-        self.declined: dict[int, str] = {}
-        """Tasks that are to be run in another way, and why."""
 
     def run(self) -> None:
         """Until every task has its outcome; raises only where the call as a whole cannot go on."""
@@ -103,7 +106,7 @@ class Dispatch:
                 self._watch.update(running=len(self._flights))
             stop_overdue(self._crew, self._policy.timeout)
         if self._stopped:
-            self.declined.clear()  # the call ends here
+            self._feed.declined.clear()  # the call ends here
         self._journal.commit()
         self._watch.update(running=0)
 
@@ -127,11 +130,14 @@ class Dispatch:
             for count in self._flights[event.batch].runs(len(event.seconds)):
                 block = self._block(event, event.seconds[done : done + count])
                 self._journal.add_values(block, event.bodies[done : done + count])
+                self._feed.settled(range(block.first, block.first + count))
                 done += count
             self._pace.learn(sum(event.seconds), len(event.seconds))
             self._watch.add(done=len(event.seconds))
         elif isinstance(event, FinishedLarge):
-            self._journal.add_large(self._block(event, [event.seconds]), event.memory)
+            block = self._block(event, [event.seconds])
+            self._journal.add_large(block, event.memory)
+            self._feed.settled([block.first])
             self._pace.learn(event.seconds, 1)
             self._watch.add(done=1)
         elif isinstance(event, Failed):
@@ -153,21 +159,23 @@ class Dispatch:
         first, items = flight.next(len(seconds))
         if flight.done == len(flight.batch.indices):
             del self._flights[event.batch]
-        digests = self._feed.digests(items)
+        kept = self._feed.kept(items)
         attempt = flight.batch.attempt
-        return Block(first, seconds, event.peak, event.seat, event.worker, attempt, items, digests)
+        return Block(first, seconds, event.peak, event.seat, event.worker, attempt, kept, self._feed.digests(kept))
 
     def _fail(self, event: Failed) -> None:
+        item = self._flights[event.batch].item
         block = self._block(event, [event.seconds])
         index, failure = block.first, event.failure
         if failure.kind == "declined":
-            self.declined[index] = failure.summary
+            self._feed.decline(index, item, failure.summary)
             return
         self._journal.add_attempt(block, failure)
         if self._may_try_again(index, event):
-            self._feed.again(block.attempts + 1, [index], list(block.items))
+            self._feed.again(block.attempts + 1, [index], [item])
             return
         self._journal.add_failure(block, failure)
+        self._feed.settled([index])
         self._watch.add(failed=1)
         if self._policy.on_error == "stop":
             self._stopped = True

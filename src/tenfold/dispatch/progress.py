@@ -26,6 +26,7 @@ class Watch:
         self.failed = 0
         self.running = 0
         self.metrics: dict[str, float] = {}
+        self.headline = ""  # what else a verb has to say
         self.began = time.monotonic()
 
     def add(self, *, done: int = 0, failed: int = 0) -> None:
@@ -65,7 +66,10 @@ class Watch:
             words.append(f"{rate:.3g}/s" if rate >= 0.1 else f"{60 * rate:.3g}/min")
             if self.total is not None and finished < self.total:
                 words.append(f"{duration((self.total - finished) / rate)} left")
-        words += [f"{name} {value:.4g}" for name, value in self.metrics.items()]
+        if self.headline:
+            words.append(self.headline)
+        else:
+            words += [f"{name} {value:.4g}" for name, value in self.metrics.items()]
         return ", ".join([" ".join(words[:2]), *words[2:]])
 
 

@@ -36,6 +36,13 @@ class Batch:
     """The items; empty where they are sealed."""
     sealed: Sealed | None = None
     """The items in a parcel that must not be opened here, because they come from another machine."""
+    trials: Sequence[int] = ()
+    """Of a study: whose seeds and folders they have. Others have their own, by their places."""
+
+    @property
+    def folders(self) -> Sequence[int]:
+        """Numbers of the folders that they use."""
+        return self.trials or self.indices
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +158,8 @@ class Crew(Protocol):
     `GivenBack` for what it had not begun.
     """
 
-    capacity: int
+    @property
+    def capacity(self) -> int: ...
 
     def send(self, batch: Batch) -> None: ...
 

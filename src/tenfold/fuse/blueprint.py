@@ -23,6 +23,7 @@ from tenfold.fuse.columns import Columns, mapped
 from tenfold.fuse.portrait import Portrait
 from tenfold.work.run import Declined
 
+KEPT = 256  # blueprints
 QUICK = "jax_disable_most_optimizations"
 
 State = tuple[list[Any], list[Any], list[Any], list[Any]]
@@ -101,7 +102,7 @@ class Blueprint:
         self._samples = samples
         self._traced: dict[tuple[str, int], program.Program] = {}
         paths = [variable.path for variable in model.optimizer.variables]
-        self._rate_at = [place for place, path in enumerate(paths) if path.rpartition("/")[2] == "learning_rate"]
+        self.rate_at = [place for place, path in enumerate(paths) if path.rpartition("/")[2] == "learning_rate"]
         self._optimizer = _values(model.optimizer.variables)
         self.metrics = _values(model.metrics_variables)
         trainable = {id(variable): place for place, variable in enumerate(model.trainable_variables)}
@@ -112,7 +113,7 @@ class Blueprint:
         """The state of a model of this blueprint before its first step."""
         optimizer = list(self._optimizer)
         if model is not self.model:
-            for place in self._rate_at:
+            for place in self.rate_at:
                 rate = getattr(model.optimizer, "inner_optimizer", model.optimizer)._learning_rate
                 optimizer[place] = numpy.asarray(rate.value)
         return _values(model.trainable_variables), _values(model.non_trainable_variables), optimizer, list(self.metrics)
@@ -195,7 +196,7 @@ class Built:
 
 
 class Drawings:
-    """The blueprints of one `Fit` in this process."""
+    """The blueprints of this process, for data of one shape. The last ones are kept: a study comes back to them."""
 
     def __init__(self, samples: Samples) -> None:
         self._samples = samples
@@ -210,6 +211,8 @@ class Drawings:
             return Built(known, known.state(model))
         own = Blueprint(model, self._samples, signature)
         if signature is not None:
+            while len(self._known) >= KEPT:
+                self._known.pop(next(iter(self._known)))
             self._known.setdefault(signature, own)
         return Built(known or own, own.state(model))
 

@@ -16,6 +16,7 @@ from tenfold.errors import BadCall
 from tenfold.fuse.blueprint import quick_compilations
 from tenfold.fuse.columns import check_rows
 from tenfold.work import seeds
+from tenfold.work.leg import Halted, Leg, Why
 
 Report = Callable[[int, dict[str, float]], None]
 """Takes the number of an epoch, and its logs."""
@@ -39,14 +40,31 @@ class Member:
     """Told after each epoch: its number and logs."""
     index: int
     """Its place among the items."""
+    leg: Leg | None = None
+    """Of a study: the part of its training that is to be done."""
+
+    def tell(self, epoch: int, logs: dict[str, float]) -> Why | None:
+        """Report an epoch. In a study, that may end it: then why."""
+        try:
+            self.report(epoch, logs)
+        except Halted as halted:
+            return halted.why
+        return None
+
+    def until(self, epochs: int) -> int:
+        """The epoch before which it stops, of so many in all."""
+        stop = None if self.leg is None else self.leg.stop
+        return epochs if stop is None else min(stop, epochs)
 
     @property
     def seed(self) -> int:
         return int(self.params["seed"])
 
 
-def member(params: Any, index: int, seed: int, count: int, report: Report) -> Member:
-    """Check one parameter set; `seed` is for one that has none."""
+def member(item: Any, index: int, seed: int, count: int, report: Report) -> Member:
+    """Check one parameter set, or a leg with one; `seed` is for one that has none."""
+    leg = item if isinstance(item, Leg) else None
+    params = item if leg is None else leg.params
     if not isinstance(params, Mapping) or not all(isinstance(name, str) for name in params):
         raise BadCall(f"a Fit is mapped over dicts of parameters, such as dict(lr=1e-3, seed=0); found {params!r}")
     given = {"seed": seed, **params}
@@ -59,7 +77,7 @@ def member(params: Any, index: int, seed: int, count: int, report: Report) -> Me
     rows, validation_rows, output_rows = (
         None if given.get(name) is None else check_rows(given[name], name, count) for name in RESERVED[1:]
     )
-    return Member(given, rows, validation_rows, output_rows, report, index)
+    return Member(given, rows, validation_rows, output_rows, report, index, leg)
 
 
 def construct(build: Callable[..., Any], params: Mapping[str, Any]) -> Any:

@@ -7,6 +7,7 @@ or not there. Another grouping finds its models in whichever file holds them.
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 import pickle
 import time
@@ -40,6 +41,17 @@ class Saved:
     """How many were trained at a time: to go on with the same numbers."""
     params: dict[str, Any]
     """To recognise it by."""
+    kind: str = "stack"
+    """Who can go on from it: a `Stack`, or the loop of one framework."""
+
+    def begun(self) -> tuple[int, dict[str, list[float]], Patience | None]:
+        """The next epoch, and copies of what is written on: in a study, two models may go on from one."""
+        return self.epoch, {name: list(values) for name, values in self.history.items()}, copy.copy(self.watch)
+
+    def epochs(self) -> list[tuple[int, dict[str, float]]]:
+        """What was reported after each of its epochs."""
+        numbers = zip(*self.history.values(), strict=True)
+        return [(epoch, dict(zip(self.history, values, strict=True))) for epoch, values in enumerate(numbers)]
 
 
 class Checkpoints:

@@ -20,6 +20,7 @@ from tenfold.fuse.result import FitResult
 from tenfold.fuse.stopping import EarlyStopping, adopted
 from tenfold.machine.installed import command, version
 from tenfold.work.here import Here, here
+from tenfold.work.leg import Leg
 
 How = Literal["auto", "fused", "looped", "alone"]
 
@@ -67,6 +68,7 @@ class Fit:
         self.metrics = tuple(metrics)
         self.outputs = outputs
         self.how: How = how
+        self.steady = False  # True in a study: the same program, and so the same numbers, however models are grouped
         self._check(validation)
         self.data: Columns = columns(data, "data")
         self.training: Columns = weighted(self.data, class_weight)  # scores are not weighted by class, as in Keras
@@ -111,17 +113,18 @@ class Fit:
 
         return train(self, tasks)
 
-    def member(self, params: Any, task: Here) -> Member:
-        """One parameter set, checked."""
-        return self._member(params, task.index, task.seed, lambda epoch, logs: task.report(epoch, **logs))
+    def member(self, item: Any, task: Here) -> Member:
+        """One parameter set, or a leg of its training, checked."""
+        return self._member(item, task.index, task.seed, lambda epoch, logs: task.report(epoch, **logs))
 
-    def _member(self, params: Any, index: int, seed: int, report: Report) -> Member:
+    def _member(self, item: Any, index: int, seed: int, report: Report) -> Member:
+        params = item.params if isinstance(item, Leg) else item
         fault = check_takes(self.build, params) if isinstance(params, Mapping) else None
         if fault is None and isinstance(params, Mapping) and "output_rows" in params and not self.outputs:
             fault = "output_rows: results have outputs only with Fit(outputs=True)"
         if fault is not None:
             raise BadCall(fault)
-        return member(params, index, seed, len(self.data), report)
+        return member(item, index, seed, len(self.data), report)
 
     # -- rows ---------------------------------------------------------------------------------------------------
 
@@ -185,8 +188,9 @@ class Fit:
         """Everything is trained: checkpoints are not needed any more."""
         shutil.rmtree(folder / checkpoint.FOLDER, ignore_errors=True)
 
-    def likeness(self, params: Any) -> Any:
+    def likeness(self, item: Any) -> Any:
         """Equal for models that are likely to be one program: numbers with a fraction seldom change a shape."""
+        params = item.params if isinstance(item, Leg) else item
         if not isinstance(params, Mapping):
             return None
         return tuple((name, _likeness(name, params[name])) for name in sorted(map(str, params)) if name != "seed")
@@ -246,12 +250,12 @@ class Alone:
         self._fit = fit
         self._reasons = dict(reasons)
 
-    def __call__(self, params: Any) -> FitResult:
+    def __call__(self, item: Any) -> FitResult:
         from tenfold.fuse import plain
 
         task = here()
-        reason = self._reasons.get(task.index)
-        return plain.train(self._fit, self._fit.member(params, task), f"alone: {reason}" if reason else "alone")
+        reason = item.alone if isinstance(item, Leg) else self._reasons.get(task.index)
+        return plain.train(self._fit, self._fit.member(item, task), f"alone: {reason}" if reason else "alone")
 
     def __tenfold_parts__(self) -> dict[str, Any]:
         return self._fit.__tenfold_parts__()
@@ -266,7 +270,7 @@ def _likeness(name: str, value: Any) -> Any:
 
 def _modules(named: set[str]) -> list[str]:
     """Not what the caller has imported: its backend is not that of the workers."""
-    torch = ["torch", "torch._dynamo"] if "torch" in named else []
+    torch = ["torch", "tenfold.fuse.torch"] if "torch" in named else []
     return torch if torch and "keras" not in named else [*torch, *MODULES]
 
 

@@ -14,6 +14,7 @@ from tenfold.fuse.outputs import Outputs, joined
 from tenfold.fuse.reading import Reading
 from tenfold.fuse.result import FitResult
 from tenfold.fuse.stopping import Patience
+from tenfold.work.leg import Why
 
 if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
@@ -31,22 +32,22 @@ class Group:
         self._histories: dict[int, dict[str, list[float]]] = {member.index: {} for member in members}
         self._watches = {m.index: Patience(fit.stopping) for m in members} if fit.stopping is not None else {}
         self._results: dict[int, FitResult] = {}
+        self._ended: dict[int, Why | None] = {}
         self._epoch = 0
 
     def go_on(self, saved: Sequence[Saved]) -> None:
         """Start from what was saved of each model."""
         self._stack.restore([numpy.stack(arrays) for arrays in zip(*(one.arrays for one in saved), strict=True)])
-        self._epoch = saved[0].epoch
         for member, one in zip(self._active, saved, strict=True):
-            self._histories[member.index] = one.history
-            if one.watch is not None:
-                self._watches[member.index] = one.watch
+            self._epoch, self._histories[member.index], watch = one.begun()
+            if watch is not None:
+                self._watches[member.index] = watch
 
     def train(self, checkpoints: Checkpoints, chunk: int) -> dict[int, FitResult]:
         """To the end; returns results by the members' places."""
         for epoch in range(self._epoch, self._fit.epochs):
             self._note(epoch, self._one_epoch(epoch))
-            self._finish(last=epoch == self._fit.epochs - 1)
+            self._finish(epoch + 1, chunk)
             if not self._active:
                 break
             if checkpoints.due():
@@ -72,15 +73,17 @@ class Group:
             mine = {name: float(values[row]) for name, values in logs.items()}
             for name, value in mine.items():
                 self._histories[member.index].setdefault(name, []).append(value)
-            member.report(epoch, mine)
+            self._ended[member.index] = member.tell(epoch, mine)
             if self._watches and self._watches[member.index].look(epoch, mine):
                 better.append(row)
         if better and self._fit.stopping is not None and self._fit.stopping.restore_best:
             self._stack.remember(better)
 
-    def _finish(self, *, last: bool) -> None:
-        """Take the weights of models that are done, and go on without them."""
-        done = [row for row, m in enumerate(self._active) if last or (self._watches and self._watches[m.index].stopped)]
+    def _finish(self, epoch: int, chunk: int) -> None:
+        """Take the weights of models that are done before this epoch, and go on without them."""
+        why = [self._why(member, epoch) for member in self._active]
+        done = [row for row, reason in enumerate(why) if reason is not None]
+        saved = self._saved(epoch, chunk) if "paused" in why else {}
         outputs = self._outputs(done)
         for row in done:
             member = self._active[row]
@@ -92,12 +95,20 @@ class Group:
                 self._stack.weights(row, best=best),
                 self._how,
                 watch.best_epoch if watch is not None and best else None,
+                why[row] or "finished",
+                saved.get(member.index) if why[row] == "paused" else None,
                 outputs=outputs.get(row),
             )
         left = [row for row in range(len(self._active)) if row not in done]
         if done and left:
             self._stack.keep(left)
         self._active = [self._active[row] for row in left]
+
+    def _why(self, member: Member, epoch: int) -> Why | None:
+        """Why a model is done before this epoch; None where it is not."""
+        if epoch == self._fit.epochs or (self._watches and self._watches[member.index].stopped):
+            return "finished"
+        return self._ended[member.index] or ("paused" if epoch == member.until(self._fit.epochs) else None)
 
     def _outputs(self, done: Sequence[int]) -> dict[int, Outputs]:
         """What models that are done give for the rows that were asked for, by their rows in the stack."""

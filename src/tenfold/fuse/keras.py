@@ -12,7 +12,7 @@ from tenfold.fuse import blueprint as blueprints
 from tenfold.fuse import chunks
 from tenfold.fuse.blueprint import Blueprint, Built, Drawings, Samples
 from tenfold.fuse.building import add_metrics
-from tenfold.fuse.columns import leaves
+from tenfold.fuse.columns import leaves, mapped
 from tenfold.fuse.portrait import Portrait
 from tenfold.fuse.reading import Reading
 from tenfold.fuse.xla import Code, Stack
@@ -26,6 +26,7 @@ HASTY_BELOW = 5.0  # seconds of training, roughly guessed, that are not worth th
 BYTES_A_SECOND = 1e10  # that a core computes, for that guess
 WORTH_TRYING = 5  # times what a compilation takes that training must take before another way is tried
 
+_drawings: dict[str, Drawings] = {}
 _codes: dict[Any, Code] = {}  # of this process: the next batch of the same program finds it compiled
 
 
@@ -43,7 +44,8 @@ class KerasWorkshop:
         one = slice(0, 1)
         samples = (reading.sample, reading.scored_sample, reading.shown_sample)
         training, scoring, shown = (blueprints.standard(block.take(one)) for block in samples)
-        self._drawings = Drawings(Samples(training, scoring, shown[0]))
+        shapes = str(mapped(lambda array: array if array is None else (array.shape, array.dtype), (training, scoring)))
+        self._drawings = _drawings.setdefault(shapes, Drawings(Samples(training, scoring, shown[0])))
 
     def take(self, built: Any) -> Built:
         if self._fit.metrics:
@@ -61,6 +63,9 @@ class KerasWorkshop:
 
     def stack(self, models: Sequence[Built], rows: int, chunk: int | None) -> tuple[Stack, int, str]:
         code = self._code(models, rows)
+        if self._fit.steady:
+            chunk = chunk or self._sizes(code, models)[0]
+            return Stack(code, models, chunk), chunk, f"{len(models)} models, {chunks.at_a_time(chunk)}"
         if chunk is not None:
             return Stack(code, models, chunk), chunk, f"{chunks.words(len(models), chunk)}, as before"
         best: tuple[float, int, Stack] | None = None
@@ -94,8 +99,9 @@ class KerasWorkshop:
         size = self._fit.batch_size
         unique = list({id(built.blueprint): built.blueprint for built in models}.values())
         numbers = {tuple(_bytes(b.traced(name, size).numbers) for name in self._parts) for b in unique}
-        lifted = len(numbers) > 1
-        work = unique[0].traced("train", size).nbytes * len(models) * self._fit.epochs * max(1, rows // size)
+        lifted = len(numbers) > 1 or self._fit.steady
+        count = AT_A_TIME if self._fit.steady else len(models)
+        work = unique[0].traced("train", size).nbytes * count * self._fit.epochs * max(1, rows // size)
         hasty = work / BYTES_A_SECOND < HASTY_BELOW
         key = (self._keys(unique[0]), size, hasty, lifted or numbers.pop())
         if key not in _codes:
@@ -109,7 +115,7 @@ class KerasWorkshop:
         """How many at a time, the likely best first."""
         import jax
 
-        count = len(models)
+        count = AT_A_TIME if self._fit.steady else len(models)
         if self._fit.how == "looped":
             return [1]
         most = max(1, min(count, int(chunks.room() / self._bytes_a_model(models[0]))))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy
 
 from tenfold.errors import BadCall
+from tenfold.work.leg import Why
 
 Weights = list[numpy.ndarray] | dict[str, numpy.ndarray]
 """Of Keras what `model.get_weights()` gives; of PyTorch what `module.state_dict()` does, as arrays."""
@@ -30,6 +31,10 @@ class FitResult:
     """How it was trained, and why not otherwise."""
     best_epoch: int | None = None
     """The epoch whose weights these are, from 0, where early stopping watched."""
+    ended: Why = "finished"
+    """Whether it came to its end, or was paused or pruned by a study."""
+    saved: Any = field(default=None, repr=False)
+    """What its training goes on from, where it was paused."""
     build: Callable[..., Any] | None = field(default=None, repr=False)
     """The function that built it; it does not travel with the result."""
     outputs: Any = field(default=None, repr=False)
@@ -98,11 +103,12 @@ class FitResult:
         return target
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self.params, self.history, self.weights, self.how, self.best_epoch, self.outputs
+        later = self.outputs, self.ended, self.saved
+        return self.params, self.history, self.weights, self.how, self.best_epoch, *later
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.params, self.history, self.weights, self.how, self.best_epoch = state[:5]
-        self.outputs = state[5] if len(state) > 5 else None  # results that were kept before there were any
+        self.params, self.history, self.weights, self.how, self.best_epoch, *later = state
+        self.outputs, self.ended, self.saved = later or (None, "finished", None)  # results of the first versions
         self.build = None
 
     def __repr__(self) -> str:

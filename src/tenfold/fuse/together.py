@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from tenfold.errors import BadCall
-from tenfold.fuse import Workshop, checkpoint
+from tenfold.fuse import Workshop, checkpoint, torch_light
 from tenfold.fuse.building import Member, construct, kind_of
 from tenfold.fuse.group import Group
 from tenfold.fuse.reading import Reading
@@ -30,17 +30,22 @@ def train(fit: Fit, tasks: Sequence[tuple[Here, Any]]) -> list[Any]:
     folder = tasks[0][0].shared / checkpoint.FOLDER
     found: dict[int, Any] = {}
     members: list[Member] = []
-    for task, params in tasks:
+    for task, item in tasks:
         try:
-            members.append(fit.member(params, task))
+            members.append(fit.member(item, task))
         except BadCall as error:
             found[task.index] = error
     under_way, finished = checkpoint.read(folder)
     found |= {m.index: finished[m.index] for m in members if _is(finished.get(m.index), m)}
     members = [member for member in members if member.index not in found]
-    saved = {m.index: under_way[m.index] for m in members if _is(under_way.get(m.index), m)}
+    saved = {m.index: m.leg.state for m in members if m.leg is not None and m.leg.state is not None}
+    saved |= {m.index: under_way[m.index] for m in members if _is(under_way.get(m.index), m)}
+    for task, _ in tasks:
+        if task.judge is not None and task.index in saved:
+            task.judge.recall(saved[task.index].epochs())
     if members:
-        found |= _train(fit, members, saved, folder)
+        with torch_light.light():
+            found |= _train(fit, members, saved, folder)
     return [found[task.index] for task, _ in tasks]
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
 
 SHORT = 5.0  # seconds of training that are not worth trying the other way: its first step alone may take one
+AT_A_TIME = 32  # models of a study, where the number must not be measured
 WORTH_TRYING = 20  # steps of training that must follow, for a trial of speed to be paid back
 
 
@@ -87,14 +88,16 @@ class TorchWorkshop:
             return 1, 'how="looped" was asked for'
         if models[0].obstacle is not None:
             return 1, models[0].obstacle
-        if len(models) == 1:
+        if len(models) == 1 and not self._fit.steady:
             return 1, "no other model is the same program"
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")  # vmap says in a warning that it calls an operation once for each model
             trial = Trial(self._fit, models[0], self._sample)
-            reason = trial.obstacle(self._fused(models[:2], 2)) or _slow_operation(said)
+            reason = trial.obstacle(self._fused([models[0], models[-1]], 2)) or _slow_operation(said)
             if reason is not None:
                 return 1, reason
+            if self._fit.steady:
+                return AT_A_TIME, f"{len(models)} models, {chunks.at_a_time(AT_A_TIME)}"
             size = max(2, chunks.even(len(models), max(2, int(_room(models[0]) / trial.nbytes))))  # one would be looped
             if self._fit.how == "fused" or self._fit.epochs * rows < WORTH_TRYING * self._fit.batch_size:
                 return size, chunks.words(len(models), size)

@@ -18,6 +18,7 @@ import torch
 
 from tenfold.errors import BadCall
 from tenfold.fuse.building import Member
+from tenfold.fuse.checkpoint import Saved
 from tenfold.fuse.columns import Columns
 from tenfold.fuse.outputs import Outputs, each, joined
 from tenfold.fuse.reading import Reading
@@ -36,6 +37,7 @@ from tenfold.fuse.torch_step import (
     length,
     part,
 )
+from tenfold.work.leg import Why
 
 if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
@@ -59,7 +61,7 @@ def unpacked(built: Any) -> tuple[Any, Any, Any]:
 
 
 def train(fit: Fit, member: Member, built: Any, how: str) -> FitResult:
-    """To the end."""
+    """One model, or one leg of its training."""
     single = Single(unpacked(built), fit.metrics, fit.batch_size, Randomness())
     reading = Reading(fit, [member], alone=True)
     single.check(fit.training, fit.validation_columns)
@@ -67,20 +69,39 @@ def train(fit: Fit, member: Member, built: Any, how: str) -> FitResult:
     blocks = Blocks(single.module)
     history: dict[str, list[float]] = {}
     best: Weights | None = None
-    for epoch in range(fit.epochs):
+    begin, until = 0, member.until(fit.epochs)
+    if member.leg is not None and member.leg.state is not None:
+        saved = member.leg.state
+        begin, history, watch = saved.begun()
+        state, best = saved.arrays[0][0]
+        single.put(state)
+    ended: Why = "finished" if until == fit.epochs else "paused"
+    for epoch in range(begin, until):
         logs = _one_epoch(single, reading, member, blocks, epoch)
         for name, value in logs.items():
             history.setdefault(name, []).append(value)
-        member.report(epoch, logs)
         if watch is not None and watch.look(epoch, logs) and watch.rule.restore_best:
             best = single.weights()
+        halted = member.tell(epoch, logs)
         if watch is not None and watch.stopped:
+            ended = "finished"
             break
+        if halted is not None and epoch + 1 < fit.epochs:
+            ended = halted
+            break
+    left = _saved(single, best, history, watch, member) if ended == "paused" else None
     weights = single.weights() if best is None else best
     best_epoch = None if watch is None or best is None else watch.best_epoch
-    return FitResult(
-        member.params, history, weights, how, best_epoch, outputs=_outputs(fit, single, reading, member, best, blocks)
-    )
+    outputs = _outputs(fit, single, reading, member, best, blocks)
+    return FitResult(member.params, history, weights, how, best_epoch, ended, left, outputs=outputs)
+
+
+def _saved(
+    single: Single, best: Weights | None, history: dict[str, list[float]], watch: Patience | None, member: Member
+) -> Saved:
+    state = numpy.empty(1, object)
+    state[0] = (single.state(), best)
+    return Saved(len(history["loss"]), [state], history, watch, 1, member.params, "torch")
 
 
 def _outputs(
@@ -189,7 +210,8 @@ class Single:
         self.module.load_state_dict(module)
         for name, buffer in self.module.named_buffers():
             buffer.copy_(buffers[name])
-        self.optimizer.load_state_dict(optimizer)
+        # Its settings are those that it was built with: a study may go on with others.
+        self.optimizer.load_state_dict({**optimizer, "param_groups": self.optimizer.state_dict()["param_groups"]})
 
     def _forward(self, data: Data) -> tuple[Any, list[Any]]:
         x, y, weight = data

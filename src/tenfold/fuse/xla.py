@@ -58,10 +58,35 @@ class Code:
         """What distinguishes the program of one model from its neighbours'."""
         if not self._lifted:
             return ()
+        derived = self._derived(built.blueprint, name, rows)
+        if derived is not None:
+            return derived
         found = built.blueprint.traced(name, rows)
         if found.key != self.blueprint.traced(name, rows).key:
             raise Declined(f"for a batch of {rows} rows it is another program than its neighbours")
         return found.numbers
+
+    def _derived(self, own: Blueprint, name: str, rows: int) -> tuple[Any, ...] | None:
+        """The numbers for a batch of another size, without a trace: half of what a model with numbers of its own costs.
+
+        A number is the neighbours', or does not depend on the size; None where that cannot be told, or where code of
+        the user's may do anything.
+        """
+        if own.signature is None or rows == self.batch_size:
+            return None
+        full, there = (one.traced(name, self.batch_size).numbers for one in (self.blueprint, own))
+        here = self.blueprint.traced(name, rows).numbers
+        if len(here) != len(full):
+            return None
+        found = []
+        for neighbour, mine, neighbour_here in zip(full, there, here, strict=True):
+            if numpy.array_equal(neighbour, mine):
+                found.append(neighbour_here)
+            elif numpy.array_equal(neighbour, neighbour_here):
+                found.append(mine)
+            else:
+                return None
+        return tuple(found)
 
     def call(self, name: str, *arguments: Any, rarely: bool = False) -> Any:
         """Run one of the functions below, on arguments that have a row for each model, but for the data."""
@@ -294,6 +319,9 @@ class Stack:
 
         structure = jax.tree.structure((self._states[0][:3], self._best[0]))
         rows = [jax.tree.unflatten(structure, list(row)) for row in zip(*arrays, strict=True)]
+        for model, ((_, _, optimizer), _) in zip(self._models, rows, strict=True):
+            for place in model.blueprint.rate_at:  # as it was built: a study may go on with another
+                optimizer[place] = model.state[2][place]
         parts = [_stacked(part) for part in self._cut(rows)]
         self._states = [(*state, []) for state, _ in parts]
         self._best = [best for _, best in parts]

@@ -21,14 +21,10 @@ from typing import Any, Protocol, TypeGuard
 
 from tenfold.dispatch.feed import Feed
 from tenfold.dispatch.groups import GroupFeed
-from tenfold.journal.store import Journal
-from tenfold.plan.choose import Plan
 from tenfold.plan.groups import cut
+from tenfold.verbs.call import Call
 from tenfold.work.here import SHARED
 from tenfold.work.run import Job
-
-Run = Callable[[Callable[[Any], Any], Job, GroupFeed], dict[int, str]]
-"""Runs a feed's tasks with a function, and returns those that were declined."""
 
 
 class Grouped(Protocol):
@@ -57,29 +53,39 @@ def is_grouped(task: Any) -> TypeGuard[Grouped]:
     return hasattr(task, "together")
 
 
-def run(task: Grouped, items: Sequence[Any], plan: Plan, job: Job, journal: Journal, run: Run) -> Feed:
+def run(task: Grouped, items: Sequence[Any], call: Call) -> Feed:
     """Everything that is not finished yet; returns what it was fed from."""
+    journal, job = call.journal, call.job
 
     def groups(left: list[int]) -> list[list[int]]:
-        return cut({index: task.likeness(items[index]) for index in left}, len(plan.seats))
+        return cut({index: task.likeness(items[index]) for index in left}, len(call.plan.seats))
 
     def feed(choose: Callable[[list[int]], list[list[int]]]) -> GroupFeed:
         return GroupFeed(items, journal, resumable=journal.folder is not None, cut=choose)
 
     task.check(items)
-    refusal = task.refusal(job.frameworks) or _refusal(plan)
+    reason = refusal(task, call)
     fed = feed(groups)
-    if refusal is None:
-        declined = run(task, replace(job, variables=tuple(sorted(task.variables(job.frameworks).items()))), fed)
+    if reason is None:
+        call.run(lambda: call.crew(task, job_of_groups(task, call)), fed)
+        declined = fed.declined
     else:
-        declined = dict.fromkeys(range(len(items)), refusal)
+        declined = dict.fromkeys(range(len(items)), reason)
     if declined:
-        run(task.alone(declined), job, feed(lambda left: [[index] for index in left if index in declined]))
+        alone = feed(lambda left: [[index] for index in left if index in declined])
+        call.run(lambda: call.crew(task.alone(declined), job), alone)
     if journal.counts() == (len(items), 0):
         task.finished(Path(job.folder) / SHARED)
     return fed
 
 
-def _refusal(plan: Plan) -> str | None:
-    asked = plan.isolate and not plan.needs.gpus
-    return "each has a process of its own, as asked with isolate=True" if asked else None
+def job_of_groups(task: Grouped, call: Call) -> Job:
+    """What the workers of groups must know."""
+    return replace(call.job, variables=tuple(sorted(task.variables(call.job.frameworks).items())))
+
+
+def refusal(task: Grouped, call: Call) -> str | None:
+    """Why nothing can go together, where that is known beforehand."""
+    asked = call.plan.isolate and not call.plan.needs.gpus
+    isolated = "each has a process of its own, as asked with isolate=True" if asked else None
+    return task.refusal(call.job.frameworks) or isolated

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from tenfold import machine
 from tenfold.errors import BadCall
 from tenfold.plan.seats import GpuShare, Seat
-from tenfold.work import seeds
+from tenfold.work import noted, seeds
+from tenfold.work.leg import Halted, Judge, Leg, Why
 from tenfold.work.outcome import shorten
 
 if TYPE_CHECKING:
@@ -40,11 +41,24 @@ def folder_of(folder: str, index: int) -> Path:
 class Here:
     """What this task was given."""
 
-    def __init__(self, index: int, attempt: int, run_seed: int, seat: Seat, folder: str, post: Post | None) -> None:
+    def __init__(
+        self,
+        index: int,
+        attempt: int,
+        run_seed: int,
+        seat: Seat,
+        folder: str,
+        post: Post | None,
+        leg: Leg | None = None,
+    ) -> None:
         self.index = index
         """The place of the item among the items."""
         self.attempt = attempt
         """1 at first, 2 when it is tried again."""
+        self.judge = Judge(leg) if leg is not None else None
+        """Of a trial: told what it reports, and may end it."""
+        self.place = index if leg is None else leg.trial
+        """What its seed and its folder are by: all legs of a trial share them."""
         self._run_seed = run_seed
         self._seat = seat
         self._folder = folder
@@ -54,7 +68,7 @@ class Here:
     @property
     def seed(self) -> int:
         """This task's own seed, 32 bits: the same on every engine, for any number of workers, on every attempt."""
-        return seeds.number(self._run_seed, self.index)
+        return seeds.number(self._run_seed, self.place)
 
     @property
     def rng(self) -> numpy.random.Generator:
@@ -62,7 +76,7 @@ class Here:
         if self._rng is None:
             import numpy
 
-            self._rng = numpy.random.default_rng(seeds.sequence(self._run_seed, self.index))
+            self._rng = numpy.random.default_rng(seeds.sequence(self._run_seed, self.place))
         return self._rng
 
     @property
@@ -106,7 +120,7 @@ class Here:
         Without `run=` it is removed when the call ends. A second attempt finds what the first one left.
         """
         Path(self._folder).mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = folder_of(self._folder, self.index)
+        path = folder_of(self._folder, self.place)
         path.mkdir(mode=0o700, exist_ok=True)
         return path
 
@@ -118,13 +132,33 @@ class Here:
         return path
 
     def report(self, step: int, /, **values: float) -> None:
-        """Tell the caller how it is going: shown with the progress, kept in the journal."""
+        """Tell the caller how it is going: shown with the progress, kept in the journal.
+
+        In a trial of a study that is to stop here, it does not return.
+        """
         if isinstance(step, bool) or not isinstance(step, numbers.Integral):
             raise BadCall(f"report(step={step!r}): expected a whole number")
         if not values:
             raise BadCall(f"report({step}): expected at least one value, such as report({step}, loss=0.3)")
+        told = {name: _number(name, value) for name, value in values.items()}
         if self._post is not None:
-            self._post(self.index, self.attempt, int(step), {k: _number(k, v) for k, v in values.items()}, time.time())
+            self._post(self.index, self.attempt, int(step), told, time.time())
+        if self.judge is not None:
+            self._judged(self.judge, int(step), told)
+
+    def _judged(self, judge: Judge, step: int, told: dict[str, float]) -> None:
+        before = judge.steps
+        why = judge.look(step, told)
+        if judge.steps > before and not judge.numbered:
+            noted.note(folder_of(self._folder, self.place), step, told)
+        if why is not None:
+            raise Halted(why)
+
+    def recall(self) -> Why | None:
+        """In a trial: take what an earlier attempt at this leg has reported; why it ends there already, if it does."""
+        if self.judge is None:
+            return None
+        return self.judge.recall(noted.noted(folder_of(self._folder, self.place)))
 
     def __repr__(self) -> str:
         return f"<here: task {self.index}, attempt {self.attempt}, {self._seat}>"

@@ -17,6 +17,7 @@ from tenfold import frameworks
 from tenfold.plan.seats import Seat
 from tenfold.work import here, parcel, seeds
 from tenfold.work.arrivals import Arrivals
+from tenfold.work.leg import Leg
 from tenfold.work.outcome import Failure
 
 _OURS = str(Path(__file__).parent.parent)
@@ -82,8 +83,7 @@ class Runner:
         """Tell which tasks come next. True for a function that takes them all at once, when the first one is run."""
         if self._together is None:
             return False
-        job = self._job
-        heres = [here.Here(index, attempt, job.seed, self._seat, job.folder, self._post) for index in indices]
+        heres = [self._here(index, attempt, item) for index, item in zip(indices, items, strict=True)]
         self._gathered = list(zip(heres, items, strict=True))
         self._prepared.clear()
         return True
@@ -109,9 +109,9 @@ class Runner:
     def _run(self, index: int, attempt: int, item: Any, function: Callable[[Any], Any]) -> tuple[bool, Any, float]:
         if self._is_arithmetic and self._job.timeout is None and type(item) in seeds.PLAIN:
             return self._calculate(item)
-        task = here.Here(index, attempt, self._job.seed, self._seat, self._job.folder, self._post)
+        task = self._here(index, attempt, item)
         before = here.enter(task, whole_process=self._whole_process)
-        self._current = index
+        self._current = task.place
         began = time.perf_counter()
         try:
             if self._seeds:
@@ -133,6 +133,10 @@ class Runner:
             return False, raised(error), time.perf_counter() - began
         finally:
             here.enter(before, whole_process=self._whole_process)
+
+    def _here(self, index: int, attempt: int, item: Any) -> here.Here:
+        leg = item if isinstance(item, Leg) else None
+        return here.Here(index, attempt, self._job.seed, self._seat, self._job.folder, self._post, leg)
 
     def _calculate(self, item: Any) -> tuple[bool, Any, float]:
         """The short way for a function that neither draws random numbers nor asks where it is: 2 us less."""

@@ -157,7 +157,7 @@ class ClusterCrew:
             assert batch.sealed is not None
             place.batches[batch.id] = [batch, 0]
             files = self._files(place, batch)
-            order = ("batch", batch.id, batch.attempt, batch.indices, batch.sealed.content, files)
+            order = ("batch", batch.id, batch.attempt, batch.indices, batch.trials, batch.sealed.content, files)
             orders.setdefault(place.node.name, []).append(order)
         for name, told in orders.items():
             place = self._places[name]
@@ -171,7 +171,7 @@ class ClusterCrew:
         """What earlier attempts at these tasks have left, for a node that does not see it."""
         if self._job.scratch or place.node.facts.host == self._here.host:
             return []
-        return [filed for index in batch.indices for filed in gather(self._job.folder, index)]
+        return [filed for folder in dict.fromkeys(batch.folders) for filed in gather(self._job.folder, folder)]
 
     def _collect(self, seconds: float) -> None:
         try:

@@ -18,7 +18,7 @@ class Filed:
     """A task has left files in its folder."""
 
     index: int
-    """Which task."""
+    """Which folder: the task's place, or its trial."""
     files: dict[str, bytes]
     """By their place in its folder."""
 
@@ -30,11 +30,11 @@ class Errands:
         # Where the caller is on this machine, or nothing is kept, tasks use the folder that the caller has named.
         self._home = None if is_here or job.scratch else tempfile.mkdtemp(prefix="tenfold-tasks-")
         self.job = job if self._home is None else replace(job, folder=self._home, scratch=True)
-        self._batches: dict[int, list[int]] = {}  # tasks of which we have not heard, by batch
+        self._batches: dict[int, list[int]] = {}  # folders of tasks of which we have not heard, by batch
 
     def begin(self, batch: Batch, files: Sequence[Filed] = ()) -> None:
         if self._home is not None:
-            self._batches[batch.id] = list(batch.indices)
+            self._batches[batch.id] = list(batch.folders)
             for filed in files:
                 bring_home(self.job, filed)
 

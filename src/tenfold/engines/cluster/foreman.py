@@ -178,8 +178,8 @@ class Foreman:
     def _obey(self, crew: LocalCrew, errands: Errands, order: tuple[Any, ...]) -> None:
         kind, *rest = order
         if kind == "batch":
-            number, attempt, indices, sealed, files = rest
-            batch = Batch(number, attempt, indices, [], Sealed(sealed))
+            number, attempt, indices, trials, sealed, files = rest
+            batch = Batch(number, attempt, indices, [], Sealed(sealed), trials)
             errands.begin(batch, files)
             crew.send(batch)
 

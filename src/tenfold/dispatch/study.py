@@ -1,0 +1,154 @@
+"""What `tenfold.tune` gives back: the trials, the best of them, and what they tell about the space."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from tenfold.dispatch.progress import duration
+from tenfold.dispatch.results import Results
+from tenfold.errors import BadCall, TenfoldError
+from tenfold.machine.installed import missing
+from tenfold.search.objective import Objective
+from tenfold.search.suggestions import Suggestions, library, quiet
+from tenfold.search.trial import Trial
+
+if TYPE_CHECKING:
+    import optuna
+    import pandas
+    from matplotlib.figure import Figure
+
+Plot = Literal["history", "parallel", "slices", "importance"]
+
+
+class Study:
+    """The trials of a search, in the order in which they were suggested."""
+
+    def __init__(
+        self,
+        trials: list[Trial],
+        objective: Objective,
+        suggestions: Suggestions,
+        results: Results,
+        refit: Callable[[Trial], Any] | None,
+    ) -> None:
+        self.trials = trials
+        """All of them: complete, pruned and failed."""
+        self.objective = objective.names[0] or "value"
+        """What was looked for."""
+        self.direction = objective.directions[0]
+        """ "minimize" or "maximize"."""
+        self.results = results
+        """What every leg of every trial brought back, as `tenfold.map` gives it."""
+        self.seconds = results.seconds
+        """How long it took."""
+        self._objective = objective
+        self._suggestions = suggestions
+        for trial in trials:
+            trial.bind(results, refit)
+
+    # -- the best -------------------------------------------------------------------------------------------------
+
+    @property
+    def best(self) -> Trial:
+        """The complete trial with the best objective: `.params`, `.value`, `.model`."""
+        if len(self._objective.names) > 1:
+            raise BadCall("best: there are several objectives; .front has the trials that no other is better than")
+        found = self.top(1)
+        if not found:
+            failed = [trial for trial in self.trials if trial.error is not None]
+            why = f": {failed[0].error}" if failed else ""
+            raise TenfoldError(f"no trial of {len(self.trials)} came to its end{why}")
+        return found[0]
+
+    def top(self, n: int = 5) -> list[Trial]:
+        """The best complete trials, the best one first."""
+        complete = [trial for trial in self.trials if trial.state == "complete" and not math.isnan(trial.value)]
+        return sorted(complete, key=lambda trial: (self._objective.sign * trial.value, trial.number))[:n]
+
+    @property
+    def front(self) -> list[Trial]:
+        """For several objectives: the complete trials that no other is better than in all of them."""
+        complete = [trial for trial in self.trials if trial.state == "complete" and trial.values]
+        signs = [-1 if direction == "maximize" else 1 for direction in self._objective.directions]
+        points = {t.number: [s * v for s, v in zip(signs, t.values or (), strict=True)] for t in complete}
+
+        def is_beaten(number: int) -> bool:
+            own = points[number]
+            return any(
+                all(a <= b for a, b in zip(other, own, strict=True)) and other != own for other in points.values()
+            )
+
+        return [trial for trial in complete if not is_beaten(trial.number)]
+
+    # -- tables and pictures ----------------------------------------------------------------------------------------
+
+    def frame(self) -> pandas.DataFrame:
+        """A table: one row per trial."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise missing("pandas, which Study.frame() needs,", "pandas") from error
+        return pandas.DataFrame([self._row(trial) for trial in self.trials]).set_index("trial")
+
+    def _row(self, trial: Trial) -> dict[str, Any]:
+        names = [name or "value" for name in self._objective.names]
+        values = trial.values or (math.nan,) * len(names)
+        spread = {f"{names[0]} spread": trial.spread} if trial.spread is not None else {}
+        told = {"state": trial.state, "steps": trial.steps, "seconds": trial.seconds}
+        row = {"trial": trial.number, **trial.params}
+        for key, value in {**dict(zip(names, values, strict=True)), **spread, **told}.items():
+            row[f"{key} (result)" if key in trial.params else key] = value
+        return row
+
+    def importance(self) -> dict[str, float]:
+        """How much each parameter matters for the objective, the most important first: Optuna's fANOVA."""
+        study = self.to_optuna()
+        with quiet():
+            evaluator = library().importance.FanovaImportanceEvaluator(seed=0)
+            target = None if len(self._objective.names) == 1 else (lambda trial: trial.values[0])
+            try:
+                found = library().importance.get_param_importances(study, evaluator=evaluator, target=target)
+            except (ValueError, RuntimeError) as error:
+                raise BadCall(f"importance(): {error}") from error
+        return {name: float(share) for name, share in found.items()}
+
+    def plot(self, what: Plot = "history") -> Figure:
+        """A matplotlib figure: "history", "parallel", "slices" or "importance"."""
+        if what not in get_args(Plot):
+            raise BadCall(f"plot({what!r}): expected one of {', '.join(map(repr, get_args(Plot)))}")
+        try:
+            from tenfold.report import studies
+        except ImportError as error:
+            raise missing("matplotlib, which Study.plot() needs,", "tune") from error
+        name, sign = self.objective, self._objective.sign
+        if what == "importance":
+            return studies.importance(self.importance(), name)
+        draw = {"history": studies.history, "parallel": studies.parallel, "slices": studies.slices}[what]
+        return draw(self.trials, name, sign)
+
+    def to_optuna(self) -> optuna.Study:
+        """The same trials as a study of Optuna's, for everything that Optuna can do with one."""
+        return self._suggestions.study()
+
+    # -- for people -------------------------------------------------------------------------------------------------
+
+    def summary(self) -> str:
+        """One line."""
+        counts = {state: sum(t.state == state for t in self.trials) for state in ("complete", "pruned", "failed")}
+        words = [f"{len(self.trials)} trials", *(f"{count} {state}" for state, count in counts.items() if count)]
+        top = self.top(1)
+        if top and len(self._objective.names) == 1:
+            words.append(f"best {self.objective} {top[0].value:.4g} (trial {top[0].number}: {shown(top[0].params)})")
+        elif top:
+            words.append(f"{len(self.front)} on the front")
+        return f"{', '.join(words)}; {duration(self.seconds)}"
+
+    def __repr__(self) -> str:
+        return f"<Study: {self.summary()}>"
+
+
+def shown(params: dict[str, Any]) -> str:
+    """Parameters for people."""
+    return ", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in params.items())

@@ -1,0 +1,1 @@
+"""What it means: pictures of what a call has found. Drawn from values, without a screen."""

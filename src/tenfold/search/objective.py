@@ -1,0 +1,107 @@
+"""What a study looks for, and where it is found in what a task brings back."""
+
+from __future__ import annotations
+
+import contextlib
+import numbers
+from dataclasses import dataclass
+from typing import Any
+
+from tenfold.errors import BadCall
+from tenfold.fuse.result import FitResult
+from tenfold.fuse.stopping import EarlyStopping
+from tenfold.search.trial import End
+from tenfold.search.trying import Tried
+from tenfold.work.leg import Leg
+from tenfold.work.outcome import Outcome, Unopened, shorten
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """One or several, with a direction each."""
+
+    names: tuple[str | None, ...]
+    """As they are called in histories, reports and returned dicts; None for whatever a function returns."""
+    directions: tuple[str, ...]
+    """ "minimize" or "maximize"."""
+
+    @property
+    def sign(self) -> int:
+        """-1 where more of the first is better."""
+        return -1 if self.directions[0] == "maximize" else 1
+
+    def read(self, leg: Leg, outcome: Outcome) -> End:
+        """How a leg ended."""
+        error = outcome.error
+        if error is not None:
+            return End(outcome.index, None, None, {}, outcome.seconds, error=str(error))
+        value = outcome.value
+        if isinstance(value, Unopened):
+            told = f"what the task brought back cannot be opened here: {value.reason}"
+            return End(outcome.index, None, None, {}, outcome.seconds, error=told)
+        return self._of_fit(value, outcome) if isinstance(value, FitResult) else self._of_function(value, outcome)
+
+    def _of_fit(self, result: FitResult, outcome: Outcome) -> End:
+        for name in self.names:
+            if name not in result.history:
+                raise BadCall(f"objective={name!r}: an epoch has {', '.join(result.history)}")
+        curve = dict(enumerate(result.history[str(self.names[0])], 1))
+        values = tuple(result.final[str(name)] for name in self.names)
+        saved = result.saved
+        return End(outcome.index, result.ended, values, curve, outcome.seconds, len(curve) - 1, saved)
+
+    def _of_function(self, tried: Tried, outcome: Outcome) -> End:
+        curve = {steps: _reported(values, self.names[0]) for steps, values in tried.reported}
+        known = {steps: value for steps, value in curve.items() if value is not None}
+        if tried.why == "finished":
+            found = [_returned(tried, name) for name in self.names]
+        else:
+            best = min(known.values(), key=lambda value: self.sign * value) if tried.why == "stopped" else None
+            found = [best if best is not None else list(known.values())[-1]]
+        values = tuple(value for value in found if value is not None)
+        if len(values) < len(found):
+            return End(outcome.index, None, None, known, outcome.seconds, error=self._missing(tried))
+        return End(outcome.index, tried.why, values, known, outcome.seconds, tried.last, repeated=tried.repeated)
+
+    def _missing(self, tried: Tried) -> str:
+        told = ", ".join(str(name) for name in self.names if name is not None) or "a number"
+        reported = ", ".join(tried.reported[-1][1]) if tried.reported else "nothing"
+        return (
+            f"expected {told} as what the task returns or reports; "
+            f"it returned {shorten(tried.value, 80)} and reported {reported}. Say objective='NAME'"
+        )
+
+
+def _reported(values: dict[str, float], name: str | None) -> float | None:
+    return values.get(name) if name is not None else next(iter(values.values()), None)
+
+
+def _returned(tried: Tried, name: str | None) -> float | None:
+    """From the value of the task, or from its last report that has it."""
+    value = tried.value
+    if isinstance(value, dict):
+        value = value.get(name) if name is not None else (next(iter(value.values())) if len(value) == 1 else None)
+    if isinstance(value, numbers.Real) or hasattr(value, "__float__"):
+        with contextlib.suppress(TypeError, ValueError, OverflowError):  # an array of several numbers
+            return float(value)
+    found = [value for _, values in tried.reported if (value := _reported(values, name)) is not None]
+    return found[-1] if found else None
+
+
+def objective(names: Any, directions: Any, default: str | None) -> tuple[Objective, list[str]]:
+    """From what the caller says; and what is wrong with it, in words."""
+    wanted = tuple(names) if isinstance(names, list | tuple) and names else (names or default,)
+    faults = [f"objective={n!r}: expected a name" for n in wanted if not (n is None or (isinstance(n, str) and n))]
+    told = tuple(directions) if isinstance(directions, list | tuple) else (directions,) * len(wanted)
+    found = tuple(_by_name(name) if one is None else one for name, one in zip(wanted, told, strict=False))
+    faults += [
+        f'direction={one!r}: expected "minimize" or "maximize"' for one in found if one not in ("minimize", "maximize")
+    ]
+    if len(told) != len(wanted):
+        faults.append(f"direction={directions!r}: there are {len(wanted)} objectives and {len(told)} directions")
+    return Objective(wanted, found), faults
+
+
+def _by_name(name: Any) -> str:
+    """More is better of what is called accuracy, and the like."""
+    return "maximize" if isinstance(name, str) and EarlyStopping(monitor=name or "loss").sign < 0 else "minimize"

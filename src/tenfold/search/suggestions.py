@@ -1,0 +1,162 @@
+"""New trials: Optuna's samplers, asked in a fixed order.
+
+Trials that are still running are known to be (Optuna's constant liar), so that suggestions made at the same time do
+not fall on one another. A trial that was paused counts at once, with what it had reached. When it goes on and gets
+further, Optuna would not hear of it; so it is told all trials anew before it is asked again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import datetime
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tenfold.machine.installed import missing
+from tenfold.search.space import Space
+
+if TYPE_CHECKING:
+    import optuna
+
+NAMES = ("tpe", "random", "grid", "qmc", "gp", "cma-es", "nsga")
+UNINFORMED = ("random", "grid", "qmc")
+"""Whose suggestions do not depend on what became of the earlier ones: all can be asked for at once."""
+
+
+def library() -> Any:
+    """Optuna, with nothing to say for itself."""
+    try:
+        import optuna
+    except ImportError as error:
+        raise missing("Optuna, which tenfold.tune needs,", "tune") from error
+    return optuna
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Optuna logs every trial, and warns of what is experimental."""
+    optuna = library()
+    level = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        optuna.logging.set_verbosity(level)
+
+
+class Suggestions:
+    """Parameters for one trial after the other."""
+
+    def __init__(
+        self,
+        space: Space,
+        sampler: Any,
+        seed: int,
+        directions: Sequence[str],
+        known: Mapping[int, dict[str, Any]] | None = None,
+    ) -> None:
+        """`known`: trials whose parameters are not a question any more."""
+        self._space = space
+        self._directions = list(directions)
+        self._informed = is_informed(sampler)
+        self._points = space.labels() if sampler == "grid" else None
+        with quiet():
+            self._sampler = _sampler(sampler, seed)
+            self._study = self._new()
+        self._trials: list[Any] = []  # as Optuna keeps them
+        self._stale = False
+        self._known = known or {}
+
+    def _new(self) -> optuna.Study:
+        return library().create_study(directions=self._directions, sampler=self._sampler)
+
+    def ask(self) -> dict[str, Any] | None:
+        """The next trial's parameters; None where there is nothing left to try."""
+        with quiet():
+            if self._stale:
+                self._study = self._new()
+                self._study.add_trials(self._trials)
+                self._stale = False
+            if self._points is not None:
+                if not self._points:
+                    return None
+                self._study.enqueue_trial(self._points.pop(0))
+            elif len(self._trials) in self._known:
+                self._study.enqueue_trial(self._space.known(self._known[len(self._trials)]))
+            params = self._space.suggest(self._study.ask())
+            self._trials.append(self._study.get_trials(deepcopy=False)[-1])
+            return params
+
+    def tell(self, trial: int, values: Sequence[float] | None, curve: Mapping[int, float], *, complete: bool) -> None:
+        """What became of a trial so far; without values, it failed."""
+        self._trials[trial] = frozen = copy.copy(self._trials[trial])
+        states = library().trial.TrialState
+        known = values is not None and not any(map(math.isnan, values))
+        frozen.state = (states.COMPLETE if complete else states.PRUNED) if known else states.FAIL
+        frozen.values = list(values) if complete and known and values is not None else None
+        frozen.intermediate_values = dict(curve) if len(self._directions) == 1 else {}
+        frozen.datetime_complete = datetime.datetime.now()
+        self._stale = self._informed
+
+    def moved(self, trial: int, donor: int, params: Mapping[str, Any]) -> None:
+        """A trial goes on with other parameters, which come from the donor's."""
+        self._trials[trial] = frozen = copy.copy(self._trials[trial])
+        frozen.distributions = dict(self._trials[donor].distributions)
+        frozen.params = self._space.known(params)
+
+    def study(self) -> optuna.Study:
+        """All trials as a study of Optuna's own."""
+        with quiet():
+            found = library().create_study(directions=self._directions)
+            found.add_trials(self._trials)
+        return found
+
+
+def is_informed(sampler: Any) -> bool:
+    """Whether what it suggests depends on what became of the earlier trials."""
+    if isinstance(sampler, str):
+        return sampler not in UNINFORMED
+    samplers = library().samplers
+    # One of these counts in its study how far it is, and would begin again in a new one.
+    return not isinstance(sampler, samplers.QMCSampler | samplers.RandomSampler)
+
+
+def _sampler(wanted: Any, seed: int) -> Any:
+    samplers = library().samplers
+    if isinstance(wanted, samplers.BaseSampler):
+        return copy.deepcopy(wanted)  # its random numbers go on: the next study with it would be another one
+    makers = {
+        "tpe": lambda: samplers.TPESampler(seed=seed, constant_liar=True),
+        "random": lambda: samplers.RandomSampler(seed=seed),
+        "grid": lambda: samplers.RandomSampler(seed=seed),  # never asked: every point is given
+        "qmc": lambda: samplers.QMCSampler(seed=seed, scramble=True, warn_independent_sampling=False),
+        "gp": lambda: samplers.GPSampler(seed=seed, warn_independent_sampling=False),
+        "cma-es": lambda: samplers.CmaEsSampler(seed=seed, warn_independent_sampling=False),
+        "nsga": lambda: samplers.NSGAIISampler(seed=seed),
+    }
+    try:
+        return makers[wanted]()
+    except ImportError as error:
+        raise missing(f"what sampler={wanted!r} needs ({error})", "tune") from error
+
+
+def check(wanted: Any, space: Space | None, trials: Any, objectives: int) -> list[str]:
+    """What is wrong with a sampler for a space, in words; of a space that is wrong itself, nothing is asked."""
+    named = isinstance(wanted, str)
+    if named and wanted not in NAMES:
+        return [f"sampler={wanted!r}: expected one of {', '.join(map(repr, NAMES))}, 'pbt', or a sampler of Optuna's"]
+    if not named and not isinstance(wanted, library().samplers.BaseSampler):
+        return [f"sampler={wanted!r}: expected a name, or a sampler of Optuna's"]
+    found = []
+    if wanted == "grid" and space is not None and not space.is_grid:
+        found.append("sampler='grid': the space has ranges of numbers; give lists of values instead")
+    if wanted != "grid" and trials is None:
+        found.append(f"trials=None: expected how many to try; only sampler='grid' has an end, and this is {wanted!r}")
+    if objectives > 1 and wanted in ("cma-es",):
+        found.append(f"sampler={wanted!r}: knows one objective, and there are {objectives}; take 'nsga'")
+    return found

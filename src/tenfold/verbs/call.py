@@ -1,0 +1,216 @@
+"""What calls of all verbs share: the engine, the seats, the journal and its folder, the progress, and a crew's life."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tenfold import engines
+from tenfold.dispatch import progress as progresses
+from tenfold.dispatch.feed import Feed
+from tenfold.dispatch.loop import Dispatch, OnError, Policy
+from tenfold.dispatch.pace import Pace
+from tenfold.dispatch.using import choice
+from tenfold.engines import Crew, Engine
+from tenfold.errors import BadCall, RunDiffers
+from tenfold.journal import fingerprint
+from tenfold.journal.folder import Folder, is_run
+from tenfold.journal.store import Journal
+from tenfold.nursery import used
+from tenfold.plan.choose import Plan, choose
+from tenfold.plan.needs import needs
+from tenfold.work.run import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a caller may say about any call; `tenfold.map` explains each."""
+
+    cpus: float = 1
+    """Cores that a task needs."""
+    gpus: float = 0
+    """GPUs that a task needs."""
+    memory: int | str | None = None
+    """Above which a task is stopped."""
+    workers: int | None = None
+    """How many tasks at once."""
+    isolate: bool | None = None
+    """A process for each task."""
+    retries: int = 0
+    """How often a failed task is tried again."""
+    timeout: float | None = None
+    """Seconds that an attempt may take."""
+    seed: int = 0
+    """From which every task's own is derived."""
+    engine: object = None
+    """Where."""
+    run: str | os.PathLike[str] | None = None
+    """The folder that keeps what is finished."""
+    fresh: bool = False
+    """Start that run anew."""
+    progress: bool | None = None
+    """False shows nothing."""
+
+    def faults(self) -> list[str]:
+        """What is wrong with them, in words; needs are looked at with the machine."""
+        found = []
+        for name, value in (("retries", self.retries), ("seed", self.seed)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                found.append(f"{name}={value!r}: expected a whole number, 0 or above")
+        run = self.run
+        if run is not None and not (isinstance(run, str | os.PathLike) and os.fspath(run) and "\0" not in str(run)):
+            found.append(f"run={run!r}: expected the name of a folder")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call, ready to run tasks; most run one feed with one crew."""
+
+    engine: Engine
+    """Where tasks run."""
+    plan: Plan
+    """Who gets which seat."""
+    journal: Journal
+    """What is kept."""
+    pace: Pace
+    """How many tasks go together."""
+    policy: Policy
+    """What is done about failures."""
+    watch: progresses.Watch
+    """The progress."""
+    job: Job
+    """What workers must know."""
+
+    def crew(self, task: Callable[[Any], Any], job: Job) -> Crew:
+        return self.engine.open(task, job, self.plan)
+
+    def run(self, open_crew: Callable[[], Crew], feed: Feed) -> None:
+        """Every task of the feed."""
+        if feed.is_empty():
+            return
+        crew = open_crew()
+        try:
+            Dispatch(crew, feed, self.journal, self.pace, self.policy, self.watch).run()
+        except KeyboardInterrupt as interrupt:
+            if self.journal.folder is not None:
+                where = str(self.journal.folder.path)
+                interrupt.add_note(f"{self.watch.line()}; the same call continues the run in {where!r}")
+            raise
+        finally:
+            crew.close()
+            with contextlib.suppress(Exception):  # the first error is the one to tell
+                self.journal.commit()
+
+
+@contextlib.contextmanager
+def opened(
+    verb: str,
+    task: Callable[[Any], Any],
+    settings: Settings,
+    *,
+    total: int | None,
+    on_error: OnError,
+    parts: Mapping[str, str],
+) -> Iterator[Call]:
+    """From settings to a call that can run. `parts` identify it besides the task and the seed."""
+    timeout = None if settings.timeout == math.inf else settings.timeout
+    chosen = choice(settings.engine, settings.workers)
+    abilities = chosen.engine.abilities
+    plan = choose(
+        chosen.engine.machines(),
+        needs(settings.cpus, settings.gpus, settings.memory),
+        abilities,
+        workers=chosen.workers,
+        isolate=settings.isolate,
+        timeout=timeout,
+        first_core=os.getpid(),
+    )
+    policy = Policy(settings.retries, timeout if abilities.stops == "kill" else None, on_error)
+    pace = Pace(abilities.seconds_per_batch, one_by_one=plan.isolate)
+    with _journal(settings.run, fresh=settings.fresh) as journal, _tasks_folder(journal) as tasks:
+        _recognise(journal, verb, task, {"seed": str(settings.seed), **parts}, total)
+        journal.begin_session({"engine": engines.name_of(chosen.engine), "workers": len(plan.seats), "plan": str(plan)})
+        limit = timeout if abilities.stops in ("alarm", "there") else None
+        alone = abilities.processes or not abilities.parallel
+        job = Job(settings.seed, str(tasks), journal.folder is None, used.members(task), alone, limit)
+        watch = progresses.watch(settings.progress, total, already=journal.counts()[0])
+        with contextlib.closing(watch):
+            yield Call(chosen.engine, plan, journal, pace, policy, watch, job)
+        journal.end_session()
+
+
+@contextlib.contextmanager
+def _journal(run: str | os.PathLike[str] | None, *, fresh: bool) -> Iterator[Journal]:
+    """The journal of the call; locked while it is written, and left open for the results to read."""
+    if run is None:
+        if fresh:
+            raise BadCall("fresh=True: there is nothing to start anew without run=")
+        yield Journal(None)
+        return
+    folder = Folder(run)
+    folder.prepare()
+    with folder.locked():
+        if fresh and is_run(folder.path):
+            _clear(folder)
+        journal = Journal(folder)
+        try:
+            yield journal
+        except BaseException:
+            journal.close()
+            raise
+
+
+def _clear(folder: Folder) -> None:
+    for path in (folder.values, folder.tasks):
+        shutil.rmtree(path, ignore_errors=True)
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{folder.journal}{suffix}").unlink(missing_ok=True)
+    folder.prepare()
+
+
+@contextlib.contextmanager
+def _tasks_folder(journal: Journal) -> Iterator[Path]:
+    """Where tasks keep files: with the run, or in a temporary folder that goes with the call."""
+    if journal.folder is not None:
+        yield journal.folder.tasks
+        return
+    # The name alone: the folder is made by the first task that wants one.
+    path = Path(tempfile.gettempdir()) / f"tenfold-{os.getpid()}-{os.urandom(8).hex()}"
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _recognise(
+    journal: Journal, verb: str, task: Callable[[Any], Any], parts: Mapping[str, str], total: int | None
+) -> None:
+    """Refuse a run that belongs to another call, with what differs."""
+    if journal.folder is None:
+        return
+    now = fingerprint.of_function(task) | {**parts, "python": f"{sys.version_info[0]}.{sys.version_info[1]}"}
+    before = journal.meta("fingerprint")
+    faults = fingerprint.differences(json.loads(before), now) if before else []
+    if (was := journal.meta("verb")) is not None and was != verb:
+        faults = [f"it was made by tenfold.{was}"]
+    count = journal.meta("count")
+    if count and total is not None and int(count) != total:
+        faults.append(f"there were {count} items and are now {total}")
+    if faults:
+        raise RunDiffers(
+            f"run={str(journal.folder.path)!r} differs from this call: {'; '.join(faults)}. "
+            "Give run= another folder, or fresh=True to start this one anew"
+        )
+    journal.set_meta(verb=verb, function=fingerprint.name_of(task), fingerprint=json.dumps(now))
+    if total is not None:
+        journal.set_meta(count=str(total))

@@ -1,0 +1,208 @@
+"""`tenfold.tune`: a search for good parameters, on every core, resumable, in groups where models can be fused."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tenfold.dispatch.course import CourseFeed, Manner, known_legs
+from tenfold.dispatch.pair import Pair
+from tenfold.dispatch.results import Results
+from tenfold.dispatch.study import Study, shown
+from tenfold.engines import Crew
+from tenfold.fuse.result import FitResult
+from tenfold.plan.groups import cut
+from tenfold.search import pruners
+from tenfold.search.course import Course, Search
+from tenfold.search.fits import Fits
+from tenfold.search.population import Pbt, Population
+from tenfold.search.suggestions import Suggestions
+from tenfold.search.trial import Trial
+from tenfold.verbs import grouped
+from tenfold.verbs.call import Call, Settings, opened
+from tenfold.verbs.wanted import Wanted, look
+from tenfold.work import seeds
+from tenfold.work.here import SHARED, folder_of
+from tenfold.work.leg import Leg
+
+
+def tune(
+    task: Callable[[Any], Any],
+    space: Mapping[str, Any],
+    *,
+    trials: int | None = None,
+    objective: str | list[str] | tuple[str, ...] | None = None,
+    direction: str | list[str] | tuple[str, ...] | None = None,
+    sampler: Any = None,
+    pruner: Any = None,
+    cv: Any = None,
+    steps: int | None = None,
+    at_once: int | None = None,
+    asynchronous: bool = False,
+    cpus: float = 1,
+    gpus: float = 0,
+    memory: int | str | None = None,
+    workers: int | None = None,
+    isolate: bool | None = None,
+    retries: int = 0,
+    timeout: float | None = None,
+    seed: int = 0,
+    engine: object = None,
+    run: str | os.PathLike[str] | None = None,
+    fresh: bool = False,
+    progress: bool | None = None,
+) -> Study:
+    """Try parameters from `space`, and return the study of how they did.
+
+    task            a `Fit`, or a function of a dict of parameters that reports with `here().report(step, loss=...)`,
+                    or returns a number or a dict of numbers
+    space           name -> tenfold.uniform, loguniform, integer, logint, choice, constant, or a list of values
+    trials          how many; a grid has as many as it has points
+    objective       what is looked for: a name in the history, the reports, or the returned dict; or several
+    direction       "minimize" or "maximize"; by the objective's name where it is not given (more accuracy is better)
+    sampler         "tpe", "random", "grid", "qmc", "gp", "cma-es", "nsga", "pbt", or a sampler of Optuna's
+    pruner          "asha", "hyperband", "median", "patience", or such as tenfold.Asha(factor=4)
+    cv              of a Fit: folds that are held out in turn; their mean counts
+    steps           of a function: how often a trial reports in all, for pruners that divide it
+    at_once         trials that are suggested before the first of them is told of
+    asynchronous    suggest as trials end, whoever is first: never waits, and is another study every time
+
+    The others are those of `tenfold.map`. With `run=`, a call that was killed goes on with the same trials.
+    """
+    settings = Settings(cpus, gpus, memory, workers, isolate, retries, timeout, seed, engine, run, fresh, progress)
+    others = settings.faults()
+    wanted = look(
+        task, space, trials, objective, direction, sampler, pruner, cv, steps, at_once, asynchronous, seed, others
+    )
+    _try_one(wanted, seed)
+    with opened("tune", wanted.task, settings, total=None, on_error="collect", parts=wanted.parts()) as call:
+        known = known_legs(call.journal) if asynchronous else {}
+        begun = {leg.trial: leg.params for leg in known.values() if leg is not None and leg.start == 0}
+        suggested = Suggestions(wanted.space, wanted.source, seed, wanted.objective.directions, begun)
+        course = _course(wanted, suggested, seed, call)
+        feed = _feed(wanted, course, call)
+        call.run(lambda: _crew(wanted, call, feed), feed)
+        course.close()
+        call.journal.set_meta(count=str(feed.drawn))
+        if isinstance(wanted.task, Fits) and not any(trial.state == "failed" for trial in course.trials):
+            wanted.task.finished(Path(call.job.folder) / SHARED)
+    received = wanted.task.received if isinstance(wanted.task, Fits) else None
+    results = Results(
+        call.journal, feed.drawn, seconds=call.watch.seconds, workers=len(call.plan.seats), received=received
+    )
+    _warn(course.trials)
+    refit = _refit(wanted.task, seed) if isinstance(wanted.task, Fits) and wanted.folds else None
+    return Study(course.trials, wanted.objective, suggested, results, refit)
+
+
+def _try_one(wanted: Wanted, seed: int) -> None:
+    """Refuse parameters that the task cannot take, before anything starts."""
+    if isinstance(wanted.task, Fits):
+        source = "grid" if wanted.sampler == "grid" else "random"
+        params = Suggestions(wanted.space, source, seed, ["minimize"]).ask()
+        wanted.task.check([Leg(0, params or {}, None)])
+
+
+def _warn(trials: list[Trial]) -> None:
+    repeated = sum(trial.repeated for trial in trials)
+    if repeated:
+        warnings.warn(
+            f"{repeated} trials that went on began again from their first step: the task keeps no checkpoint. "
+            "Save what it goes on from in tenfold.here().folder, and look there when it starts",
+            stacklevel=3,
+        )
+
+
+# -- running ----------------------------------------------------------------------------------------------------------
+
+
+def _course(wanted: Wanted, suggested: Suggestions, seed: int, call: Call) -> Course:
+    is_fit = isinstance(wanted.task, Fits)
+    name, sign = wanted.objective.names[0], wanted.objective.sign
+    if isinstance(wanted.sampler, Pbt):
+        assert wanted.trials is not None
+        assert wanted.steps is not None
+        return Population(
+            wanted.space,
+            suggested,
+            wanted.sampler,
+            trials=wanted.trials,
+            steps=wanted.steps,
+            folds=wanted.folds,
+            objective=name,
+            sign=sign,
+            numbered=is_fit,
+            seed=seed,
+            take_over=lambda trial, donor, step: None if is_fit else _copy_files(call, trial, donor, step),
+        )
+    decides = wanted.pruner.pruner(wanted.steps) if wanted.pruner is not None else pruners.Never()
+    return Search(
+        suggested, decides, trials=wanted.trials, folds=wanted.folds, objective=name, sign=sign, numbered=is_fit
+    )
+
+
+def _feed(wanted: Wanted, course: Course, call: Call) -> CourseFeed:
+    task, workers = wanted.task, len(call.plan.seats)
+    together = isinstance(task, Fits) and grouped.refusal(task, call) is None
+
+    def groups(legs: dict[int, Leg]) -> list[list[int]]:
+        if not together or not isinstance(task, Fits):
+            return [[index] for index in legs]
+        return cut({index: task.likeness(leg) for index, leg in legs.items()}, workers)
+
+    def told() -> None:
+        call.watch.headline = _headline(course.trials, wanted)
+
+    at_once = min(wanted.at_once, 2 * workers) if wanted.asynchronous and not together else wanted.at_once
+    manner = Manner(at_once, whole=together and not wanted.asynchronous, in_order=not wanted.asynchronous)
+    resumable = call.journal.folder is not None
+    read = wanted.objective.read
+    return CourseFeed(course, call.journal, manner, resumable=resumable, cut=groups, read=read, told=told)
+
+
+def _crew(wanted: Wanted, call: Call, feed: CourseFeed) -> Crew:
+    task = wanted.task
+    job = replace(call.job, scratch=False)  # files of a trial's folder come home, for its next leg
+    if not isinstance(task, Fits):
+        return call.crew(task, job)
+    if grouped.refusal(task, call) is not None:
+        return call.crew(task.alone({}), job)
+    together = call.crew(task, grouped.job_of_groups(task, call))
+    return Pair(together, lambda: call.crew(task.alone({}), job), lambda batch: batch.trials[0] in feed.loners)
+
+
+def _headline(trials: list[Trial], wanted: Wanted) -> str:
+    complete = [trial for trial in trials if trial.values is not None]
+    if not complete or len(wanted.objective.names) > 1:
+        return f"{len(trials)} trials"
+    best = min(complete, key=lambda trial: (wanted.objective.sign * trial.value, trial.number))
+    name = wanted.objective.names[0] or "value"
+    return f"{len(trials)} trials, best {name} {best.value:.4g} (trial {best.number}: {shown(best.params)})"
+
+
+def _copy_files(call: Call, trial: int, donor: int, step: int) -> None:
+    """A trial goes on with another's files; once, however often the study is repeated."""
+    done = Path(call.job.folder) / SHARED / "taken" / f"{trial:06d}-{step}"
+    if done.exists():
+        return
+    source, target = folder_of(call.job.folder, donor), folder_of(call.job.folder, trial)
+    shutil.rmtree(target, ignore_errors=True)
+    if source.is_dir():
+        shutil.copytree(source, target)
+    done.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    done.touch()
+
+
+def _refit(task: Fits, seed: int) -> Callable[[Trial], FitResult]:
+    """Train a trial's model on all rows, here and now."""
+
+    def refit(trial: Trial) -> FitResult:
+        result = task.fit({"seed": seeds.number(seed, trial.number), **trial.params})
+        return task.received(result)  # type: ignore[no-any-return]
+
+    return refit
