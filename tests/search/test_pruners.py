@@ -125,7 +125,7 @@ def test_brackets_compare_only_their_own() -> None:
     assert len(found) == 3 + 1, "a third of 9, and a third of 5"
 
 
-# -- medians and patience -----------------------------------------------------------------------------------------------
+# -- medians and patience ---------------------------------------------------------------------------------------------
 
 
 def test_limits_are_the_medians_of_the_finished_at_each_step() -> None:
@@ -173,7 +173,7 @@ def test_patience() -> None:
     assert judged(Bounds(1, patience=2), [math.nan, math.nan, 1.0]) == ("stopped", 2)
 
 
-# -- the judge ----------------------------------------------------------------------------------------------------------
+# -- the judge --------------------------------------------------------------------------------------------------------
 
 
 def test_a_leg_pauses_after_its_steps_whatever_their_numbers_are() -> None:
@@ -200,7 +200,7 @@ def test_epochs_are_numbered() -> None:
     assert [steps for steps, _ in judge.reported] == [4, 5]
 
 
-# -- settings -----------------------------------------------------------------------------------------------------------
+# -- settings ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_a_name_is_the_settings_that_it_stands_for() -> None:
     assert pruners.check(None) == []
 
 
-# -- a study in a few lines -----------------------------------------------------------------------------------------------
+# -- a study in a few lines -------------------------------------------------------------------------------------------
 
 
 def searched(
@@ -238,15 +238,13 @@ def searched(
 ) -> list[Trial]:
     """The trials of a study whose trial n has the loss values[n] all along; (trial, start) of legs that fail."""
     source = Suggestions(Space({"x": list(range(len(values)))}), "grid", 0, ["minimize"])
-    course = Search(
-        source, settings.pruner(most), trials=None, folds=None, objective="loss", sign=1, numbered=True
-    )
+    course = Search(source, settings.pruner(most), trials=None, folds=None, objective="loss", sign=1, numbered=True)
     index = 0
     while (found := course.next()) is not None:
         (leg,) = found
         (legs if legs is not None else []).append(leg)
         stop = leg.stop or most
-        curve = {step: values[leg.trial] for step in range(leg.start + 1, stop + 1)}
+        curve = dict.fromkeys(range(leg.start + 1, stop + 1), values[leg.trial])
         why: Why = "finished" if stop == most else "paused"
         end = End(index, why, (values[leg.trial],), curve, 1.0, stop - 1, f"state {stop}")
         failed = End(index, None, None, {}, 1.0, error="it failed")
