@@ -125,6 +125,14 @@ def test_brackets_compare_only_their_own() -> None:
     assert len(found) == 3 + 1, "a third of 9, and a third of 5"
 
 
+def test_of_each_bracket_somebody_arrives() -> None:
+    study = searched(Hyperband(), 9, [float(n) for n in range(9)])
+    brackets = [Hyperband().pruner(9).stop(trial, 0) for trial in range(9)]
+    for first in (1, 3):
+        own = [trial for trial, begin in zip(study, brackets, strict=True) if begin == first]
+        assert [trial.state for trial in own] == ["complete"] + ["pruned"] * (len(own) - 1), "the best of them"
+
+
 # -- medians and patience ---------------------------------------------------------------------------------------------
 
 
@@ -133,7 +141,7 @@ def test_limits_are_the_medians_of_the_finished_at_each_step() -> None:
     assert pruners.bounds(pruner, 1) is None
     for curve in ({1: 1.0, 2: 5.0, 3: 9.0}, {1: 2.0, 2: 7.0}, {1: 3.0, 2: 6.0, 3: 11.0}):
         assert pruners.bounds(pruner, 1) is None, "not before so many have ended"
-        pruner.ended(curve)
+        pruner.ended(0, curve)
     found = pruners.bounds(pruner, -1)
     assert found == Bounds(-1, {2: 6.0, 3: 10.0})
 
@@ -141,7 +149,7 @@ def test_limits_are_the_medians_of_the_finished_at_each_step() -> None:
 def test_a_nan_among_the_finished_prunes_nobody_else() -> None:
     pruner = Median(startup=2).pruner(None)
     for value in (math.nan, 1.0, math.nan):
-        pruner.ended({1: value})
+        pruner.ended(0, {1: value})
     found = pruners.bounds(pruner, 1)
     assert found is not None
     assert found.limits == {1: math.inf}

@@ -61,7 +61,7 @@ class Objective:
         values = tuple(value for value in found if value is not None)
         if len(values) < len(found):
             return End(outcome.index, None, None, known, outcome.seconds, error=self._missing(tried))
-        return End(outcome.index, tried.why, values, known, outcome.seconds, tried.last)
+        return End(outcome.index, tried.why, values, known, outcome.seconds, tried.last, repeated=tried.repeated)
 
     def _missing(self, tried: Tried) -> str:
         told = ", ".join(str(name) for name in self.names if name is not None) or "a number"

@@ -37,6 +37,8 @@ class End:
     """What it can go on from."""
     error: str | None = None
     """Why it failed, with the traceback."""
+    repeated: bool = False
+    """It began again from its first step, where it was to go on."""
 
     def at(self, step: int) -> float | None:
         """The first objective after a step; where it has ended before, what it had come to."""
@@ -66,6 +68,8 @@ class Trial:
     """How long its tasks took."""
     error: str | None = field(default=None, repr=False)
     """Of a failed one: why, with the worker's traceback."""
+    repeated: bool = field(default=False, repr=False)
+    """It had no checkpoint to go on from, and has done steps again that it had done before."""
     lineage: list[dict[str, Any]] = field(default_factory=list, repr=False)
     """In a population: what it took over from which trial, and when."""
     places: list[int] = field(default_factory=list, repr=False)
@@ -107,6 +111,7 @@ class Trial:
         self.places = [end.index for end in ends]
         self.seconds += seconds
         self.error = next((end.error for end in ends if end.error is not None), None)
+        self.repeated |= any(end.repeated for end in ends)
         self.curve |= _mean(ends)
         self.steps = max(self.curve, default=self.steps)
         every = [end.values for end in ends if end.values is not None]
