@@ -71,7 +71,7 @@ class Played:
         if leg.trial in fails:
             return End(len(self.legs), None, None, {}, error="it failed")
         stop = leg.stop or steps
-        curve = {step: value for step in range(1, stop + 1)}
+        curve = dict.fromkeys(range(1, stop + 1), value)
         why = "paused" if leg.stop else "finished"
         return End(len(self.legs), why, (value,), curve, 0.0, stop - 1, f"{leg.state or ''}[{leg.trial} to {stop}]")
 

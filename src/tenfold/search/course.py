@@ -81,7 +81,7 @@ class Search:
             self._pruner.reached(trial, found.steps, self._sign * found.value)
         else:
             found.state = "complete"
-            self._pruner.ended({step: self._sign * value for step, value in found.curve.items()})
+            self._pruner.ended(trial, {step: self._sign * value for step, value in found.curve.items()})
         self._suggestions.tell(trial, found.values, found.curve, complete=found.state == "complete")
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 import warnings
@@ -15,6 +16,7 @@ from tenfold.dispatch.pair import Pair
 from tenfold.dispatch.results import Results
 from tenfold.dispatch.study import Study, shown
 from tenfold.engines import Crew
+from tenfold.fuse.fit import Fit
 from tenfold.fuse.result import FitResult
 from tenfold.plan.groups import cut
 from tenfold.search import pruners
@@ -95,9 +97,19 @@ def tune(
     results = Results(
         call.journal, feed.drawn, seconds=call.watch.seconds, workers=len(call.plan.seats), received=received
     )
-    _warn(course.trials)
+    _tell_repeated(course.trials)
     refit = _refit(wanted.task, seed) if isinstance(wanted.task, Fits) and wanted.folds else None
     return Study(course.trials, wanted.objective, suggested, results, refit)
+
+
+def _tell_repeated(trials: list[Trial]) -> None:
+    count = sum(trial.repeated for trial in trials)
+    if count:
+        warnings.warn(
+            f"{count} of {len(trials)} trials began again from their first step where they were to go on. The results "
+            "are right, but it took longer: keep a checkpoint in tenfold.here().folder, and go on from what is there",
+            stacklevel=3,
+        )
 
 
 def _try_one(wanted: Wanted, seed: int) -> None:
@@ -106,16 +118,6 @@ def _try_one(wanted: Wanted, seed: int) -> None:
         source = "grid" if wanted.sampler == "grid" else "random"
         params = Suggestions(wanted.space, source, seed, ["minimize"]).ask()
         wanted.task.check([Leg(0, params or {}, None)])
-
-
-def _warn(trials: list[Trial]) -> None:
-    repeated = sum(trial.repeated for trial in trials)
-    if repeated:
-        warnings.warn(
-            f"{repeated} trials that went on began again from their first step: the task keeps no checkpoint. "
-            "Save what it goes on from in tenfold.here().folder, and look there when it starts",
-            stacklevel=3,
-        )
 
 
 # -- running ----------------------------------------------------------------------------------------------------------
@@ -202,7 +204,17 @@ def _refit(task: Fits, seed: int) -> Callable[[Trial], FitResult]:
     """Train a trial's model on all rows, here and now."""
 
     def refit(trial: Trial) -> FitResult:
-        result = task.fit({"seed": seeds.number(seed, trial.number), **trial.params})
-        return task.received(result)  # type: ignore[no-any-return]
+        fit = _without_held_out(task.fit, trial)
+        return task.received(fit({"seed": seeds.number(seed, trial.number), **trial.params}))  # type: ignore[no-any-return]
 
     return refit
+
+
+def _without_held_out(fit: Fit, trial: Trial) -> Fit:
+    """Where no rows are held out, nothing says when to stop: then after as many epochs as the folds took on average."""
+    if fit.stopping is None or fit.validation is not None or fit.validation_columns is not None:
+        return fit
+    ends = [one.epochs if one.best_epoch is None else one.best_epoch + 1 for one in trial.result]
+    found = copy.copy(fit)
+    found.stopping, found.epochs = None, round(sum(ends) / len(ends))
+    return found
