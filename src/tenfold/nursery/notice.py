@@ -20,11 +20,11 @@ _NAMES = ("tensorflow", "torch", "jax", "keras", "sklearn")
 
 def watch() -> None:
     """Called by `import tenfold`."""
-    if _is_callers_process():
+    if is_callers_process():
         Arrivals(_NAMES, before=_framework_comes).watch()
 
 
-def _is_callers_process() -> bool:
+def is_callers_process() -> bool:
     """Not a worker of ours, nor of anybody else: those import frameworks because they were told to."""
     from tenfold.machine import SEAT_VARIABLE
 
@@ -35,7 +35,7 @@ def _is_callers_process() -> bool:
 
 
 def _framework_comes(name: str) -> None:
-    if "tenfold.nursery.process" in sys.modules or not _is_callers_process():
+    if "tenfold.nursery.process" in sys.modules or not is_callers_process():
         return  # this is the nursery itself
     from tenfold.nursery import client, used
 

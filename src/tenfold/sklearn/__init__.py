@@ -13,6 +13,7 @@ almost a second, and they do not need it.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,8 @@ _HOMES = {
     "Search": "tenfold.sklearn.suggested",
 }
 __all__ = [*_HOMES]  # noqa: PLE0604
+_SEARCHES_OF_KERAS = ({"GridSearch", "RandomSearch"}, {"KerasClassifier", "KerasRegressor"})
+_asked: set[str] = set()
 
 
 def __getattr__(name: str) -> Any:
@@ -44,7 +47,22 @@ def __getattr__(name: str) -> Any:
 
     if version("scikit-learn") is None:
         raise missing(f"scikit-learn, which tenfold.sklearn.{name} needs,", "sklearn")
+    _notice(name)
     return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def _notice(name: str) -> None:
+    """Who asks for a search and for a Keras estimator will need workers with Keras on JAX: their imports start now."""
+    from tenfold.nursery import notice
+
+    before = all(_asked & names for names in _SEARCHES_OF_KERAS)
+    _asked.add(name)
+    if before or not all(_asked & names for names in _SEARCHES_OF_KERAS) or not notice.is_callers_process():
+        return
+    from tenfold.verbs.warm import warm
+
+    with contextlib.suppress(Exception):  # an import must never fail because of this; a search will say what is wrong
+        warm("fuse")
 
 
 def __dir__() -> list[str]:

@@ -68,7 +68,7 @@ class Estimator(Parameters):
     def _training(self, x: numpy.ndarray, answers: Answers) -> Training:
         """Everything that one fit needs."""
         settings = self._settings()
-        problem = Problem(answers.count, answers.columns, numpy.array(x[:2]))
+        problem = Problem(answers.count, answers.columns, x.shape[1:], str(x.dtype))
         outputs = answers.columns if answers.count is None else answers.count
         filled = {
             "n_features": x.shape[1],

@@ -45,8 +45,15 @@ class Problem:
     """How many there are; None for numbers to predict."""
     columns: int
     """How many numbers to predict; for classes 1."""
-    sample: numpy.ndarray
-    """Two rows of x."""
+    shape: tuple[int, ...]
+    """Of a row of x."""
+    dtype: str
+    """Of x."""
+
+    @property
+    def sample(self) -> numpy.ndarray:
+        """Two rows that look like those of x."""
+        return numpy.zeros((2, *self.shape), self.dtype)
 
 
 class OtherForm(BadCall):

@@ -115,15 +115,10 @@ class Lessons:
         except Exception:  # its own fit raises it again, where scikit-learn expects that
             return lesson
         lesson.y = data[1]
-        classes = lesson.training.classes
-        lesson.settings = (
-            type(estimator),
-            _key(params, APART),
-            None if classes is None else tuple(classes.tolist()),
-            data[0].shape[1:],
-            str(data[0].dtype),
-            lesson.training.data[2] is None,
-        )
+        training = lesson.training
+        classes = None if training.classes is None else tuple(training.classes.tolist())
+        weighs = training.data[2] is not None
+        lesson.settings = (type(estimator), _key(params, APART), training.problem, classes, weighs)
         return lesson
 
     def _training(

@@ -1,0 +1,94 @@
+"""scikit-learn's own checks of estimators pass for ours, all of them.
+
+PyTorch's run here. Keras's run in processes of their own: on PyTorch, which has nothing to compile and so is the
+quickest of its backends for small models; and where numbers are compared to 1e-7 on TensorFlow, because Keras on
+PyTorch calculates in float32 even where float64 is asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sklearn_builds
+import torch
+import torch._dynamo  # the first optimizer would, which sets an environment variable in the middle of a test
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import scripts
+from tenfold.sklearn import TorchClassifier, TorchRegressor
+
+EXACT = (
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_methods_subset_invariance",
+    "check_methods_sample_order_invariance",
+)
+"""Checks that compare to 1e-7."""
+KINDS = ("classifier", "regressor")
+_RUN = """
+    import sys
+    sys.path.insert(0, {here!r})
+    import sklearn_checks
+    sklearn_checks.main({kinds!r}, {only!r})
+"""
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Several threads wait for one another longer than such small models take."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@parametrize_with_checks(
+    [
+        TorchClassifier(sklearn_builds.torch_classes, epochs=20, batch_size=64),
+        TorchRegressor(sklearn_builds.torch_numbers, epochs=20, batch_size=64),
+    ]
+)
+def test_a_pytorch_estimator_is_what_scikit_learn_expects(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, dict[str, str | None]]]:
+    """What the checks of Keras estimators said, by backend and kind."""
+    found: dict[str, Any] = {"torch": {}, "tensorflow": {}}
+    with contextlib.ExitStack() as stack:
+        running = []
+        for backend, kinds, only in (("torch", KINDS[:1], ()), ("torch", KINDS[1:], ()), ("tensorflow", KINDS, EXACT)):
+            text = _RUN.format(here=str(Path(__file__).parent), kinds=kinds, only=only)
+            variables = {"KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"}
+            script = stack.enter_context(scripts.started(tmp_path_factory.mktemp("checks"), text, variables))
+            running.append((backend, script))
+        for backend, script in running:
+            ended = script.end(280)
+            assert ended.status == 0, ended.err
+            found[backend] |= json.loads(ended.out.splitlines()[-1])
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_keras_estimator_is_what_scikit_learn_expects(kind: str, answers: dict[str, Any]) -> None:
+    faults = {
+        name: said
+        for name, said in answers["torch"][kind].items()
+        if said is not None and not said.startswith("skipped: ") and name.split()[0] not in EXACT
+    }
+    assert len(answers["torch"][kind]) > 50
+    assert not faults, "\n".join(f"{name}: {said}" for name, said in faults.items())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_keras_estimator_is_exact_where_keras_is(kind: str, answers: dict[str, Any]) -> None:
+    found = answers["tensorflow"][kind]
+    assert {name.split()[0] for name in found} == set(EXACT)
+    assert not any(found.values()), found
