@@ -186,8 +186,9 @@ def test_patience() -> None:
 
 def test_a_leg_pauses_after_its_steps_whatever_their_numbers_are() -> None:
     judge = Judge(Leg(0, {}, None, start=2, stop=4, last=20))
-    assert judge.look(10, {"loss": 1.0}) is None
     assert judge.look(20, {"loss": 1.0}) is None
+    assert (judge.steps, judge.repeated) == (2, False), "it tells where it goes on from"
+    assert judge.look(10, {"loss": 1.0}) is None
     assert (judge.steps, judge.repeated) == (2, True), "done before"
     assert judge.look(30, {"loss": 3.0}) is None
     assert judge.look(30, {"loss": 3.0}) is None, "told of twice"
@@ -199,6 +200,19 @@ def test_a_report_without_the_objective_is_no_step() -> None:
     judge = Judge(Leg(0, {}, "val_loss", stop=1))
     assert judge.look(0, {"loss": 1.0}) is None
     assert judge.look(0, {"val_loss": 1.0}) == "paused"
+
+
+def test_what_an_earlier_attempt_has_reported_counts() -> None:
+    before = [(10, {"loss": 9.0}), (20, {"loss": 5.0}), (30, {"loss": 3.0})]
+    judge = Judge(Leg(0, {}, None, start=1, stop=4, last=10, bounds=Bounds(1, patience=2)))
+    assert judge.recall(before) is None
+    assert (judge.steps, judge.last, judge.repeated) == (3, 30, False)
+    assert judge.look(20, {"loss": 5.0}) is None, "told of twice"
+    assert judge.look(40, {"loss": 4.0}) == "paused"
+    assert judge.reported == [(2, {"loss": 5.0}), (3, {"loss": 3.0}), (4, {"loss": 4.0})]
+    assert Judge(Leg(0, {}, None, stop=2)).recall(before) == "paused", "it had come to its end before it was killed"
+    assert Judge(Leg(0, {}, None, bounds=Bounds(1, {2: 4.0}))).recall(before) == "pruned"
+    assert Judge(Leg(0, {}, None, start=2, numbered=True)).recall(enumerate([{"loss": 1.0}] * 2)) is None
 
 
 def test_epochs_are_numbered() -> None:

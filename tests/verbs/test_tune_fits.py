@@ -134,6 +134,33 @@ def test_a_population_of_models() -> None:
     assert study.trials[0].result.how.startswith("fused")
 
 
+def test_a_population_of_models_of_several_shapes() -> None:
+    space = {"lr": tenfold.loguniform(1e-3, 1), "width": tenfold.integer(3, 8)}
+    study = tune(fit_of(validation=0.25), space, sampler=tenfold.Pbt(every=3), trials=8)
+    assert [trial.state for trial in study.trials] == ["complete"] * 8
+    assert any(trial.lineage for trial in study.trials)
+    for trial in study.trials:
+        assert trial.result.weights["0.weight"].shape == (trial.params["width"], 5)
+        assert trial.model[0].out_features == trial.params["width"]
+
+
+def test_weights_that_do_not_fit_are_that_trials_failure_and_no_others() -> None:
+    """Where a number with a fraction decides on a shape after all."""
+
+    def odd(lr: float, share: float) -> tuple[Any, Any, Any]:
+        return build(lr, width=round(10 * share))
+
+    space = {"lr": tenfold.loguniform(1e-3, 1), "share": tenfold.uniform(0.3, 0.9)}
+    study = tune(fit_of(build=odd, validation=0.25), space, sampler=tenfold.Pbt(every=3), trials=12)
+    failed = [trial for trial in study.trials if trial.state == "failed"]
+    assert failed
+    assert all(trial.lineage for trial in failed), "those that have taken nothing over are as they were"
+    assert all("its weights have other shapes than those that it is to go on from" in str(t.error) for t in failed)
+    for trial in study.trials:
+        if trial.state == "complete":
+            assert trial.result.weights["0.weight"].shape == (round(10 * trial.params["share"]), 5)
+
+
 # -- folds -------------------------------------------------------------------------------------------------------------
 
 

@@ -141,7 +141,7 @@ def groups(
             member = members[place]
             before = saved.get(member.index)
             rows = (fit.rows_of(member), member.rows is None, fit.own_validation(member), fit.outputs_of(member))
-            apart.setdefault((rows, before and (before.epoch, before.chunk)), []).append(place)
+            apart.setdefault((rows, before and (before.epoch, before.chunk, before.shapes)), []).append(place)
         found += apart.values()
     return found
 

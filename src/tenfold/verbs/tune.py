@@ -6,7 +6,7 @@ import copy
 import os
 import shutil
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,10 @@ def tune(
     asynchronous    suggest as trials end, whoever is first: never waits, and is another study every time
 
     The others are those of `tenfold.map`. With `run=`, a call that was killed goes on with the same trials.
+
+    A function may be stopped in `here().report`, and called again to go on: it finds its files in `here().folder`. It
+    should write its checkpoint before it reports a step, and report that step again when it goes on from it: so nothing
+    is lost, whenever it is killed. A report that has come before does not count twice.
     """
     settings = Settings(cpus, gpus, memory, workers, isolate, retries, timeout, seed, engine, run, fresh, progress)
     others = settings.faults()
@@ -83,10 +87,12 @@ def tune(
     )
     _try_one(wanted, seed)
     with opened("tune", wanted.task, settings, total=None, on_error="collect", parts=wanted.parts()) as call:
-        known = known_legs(call.journal) if asynchronous else {}
-        begun = {leg.trial: leg.params for leg in known.values() if leg is not None and leg.start == 0}
+        known = [leg for leg in known_legs(call.journal).values() if leg is not None] if asynchronous else []
+        begun = {leg.trial: leg.params for leg in known if leg.start == 0}
+        if asynchronous:
+            _forget_files(call, begun)
         suggested = Suggestions(wanted.space, wanted.source, seed, wanted.objective.directions, begun)
-        course = _course(wanted, suggested, seed, call)
+        course = _course(wanted, suggested, seed, call, {(leg.trial, leg.start) for leg in known})
         feed = _feed(wanted, course, call)
         call.run(lambda: _crew(wanted, call, feed), feed)
         course.close()
@@ -123,7 +129,17 @@ def _try_one(wanted: Wanted, seed: int) -> None:
 # -- running ----------------------------------------------------------------------------------------------------------
 
 
-def _course(wanted: Wanted, suggested: Suggestions, seed: int, call: Call) -> Course:
+def _forget_files(call: Call, begun: Collection[int]) -> None:
+    """Of trials that were under way when the study was stopped: without an order, others are suggested for them."""
+    folder = Path(call.job.folder)
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.name.isdecimal() and int(path.name) not in begun:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _course(
+    wanted: Wanted, suggested: Suggestions, seed: int, call: Call, known: Collection[tuple[int, int]]
+) -> Course:
     is_fit = isinstance(wanted.task, Fits)
     name, sign = wanted.objective.names[0], wanted.objective.sign
     if isinstance(wanted.sampler, Pbt):
@@ -144,7 +160,14 @@ def _course(wanted: Wanted, suggested: Suggestions, seed: int, call: Call) -> Co
         )
     decides = wanted.pruner.pruner(wanted.steps) if wanted.pruner is not None else pruners.Never()
     return Search(
-        suggested, decides, trials=wanted.trials, folds=wanted.folds, objective=name, sign=sign, numbered=is_fit
+        suggested,
+        decides,
+        trials=wanted.trials,
+        folds=wanted.folds,
+        objective=name,
+        sign=sign,
+        numbered=is_fit,
+        known=known,
     )
 
 
