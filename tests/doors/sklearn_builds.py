@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 
@@ -39,3 +41,26 @@ def keras_numbers(n_features: int, n_outputs: int, lr: float = 0.1, width: int =
     model = keras.Sequential([keras.Input((n_features,)), layers.Dense(width, "tanh"), layers.Dense(n_outputs)])
     model.compile(keras.optimizers.Adam(lr), "mse")
     return model
+
+
+def torch_odds(n_features: int, lr: float) -> tuple[Any, Any, Any]:
+    """One output, that says how much more likely the second of two classes is."""
+    import torch
+    from torch import nn
+
+    module = nn.Sequential(nn.Linear(n_features, 8), nn.Tanh(), nn.Linear(8, 1))
+    return module, nn.BCEWithLogitsLoss(), torch.optim.Adam(module.parameters(), lr)
+
+
+def fails_at_three(n_features: int, n_classes: int, width: int = 4) -> Any:
+    if width == 3:
+        raise RuntimeError("three is too few")
+    return torch_classes(n_features, n_classes, width=width)
+
+
+def dies_once(n_features: int, n_classes: int, folder: str, lr: float = 0.1) -> Any:
+    mark = Path(folder) / "died"
+    if not mark.exists():
+        mark.touch()
+        os._exit(9)
+    return torch_classes(n_features, n_classes, lr)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tenfold.errors import TaskError
-from tenfold.sklearn.calls import Calls, Shared
+from tenfold.sklearn.calls import Calls, Parts, Shared
 from tenfold.sklearn.gathering import Call
 from tenfold.sklearn.placing import Where
 from tenfold.verbs.map import map  # noqa: A004
@@ -23,14 +23,14 @@ def run(calls: Sequence[Call], where: Where) -> list[Any]:
     return [_checked(found, call) for found, call in zip(results, calls, strict=True)]
 
 
-def _apart(calls: Sequence[Call]) -> tuple[list[Any], list[Any]]:
+def _apart(calls: Sequence[Call]) -> tuple[list[Any], list[Parts]]:
     """What is the same object in several calls, and the calls without it."""
     seen = Counter(id(value) for call in calls for value in _values(call))
     places: dict[int, Shared] = {}
     shared: list[Any] = []
 
     def split(value: Any) -> Any:
-        if seen[id(value)] == 1 or value is None or isinstance(value, int | float | str):
+        if seen[id(value)] == 1 or isinstance(value, int | float | str | tuple | None):
             return value
         if id(value) not in places:
             places[id(value)] = Shared(len(shared))
@@ -38,7 +38,7 @@ def _apart(calls: Sequence[Call]) -> tuple[list[Any], list[Any]]:
         return places[id(value)]
 
     items = [
-        (split(call.function), [split(v) for v in call.args], {n: split(v) for n, v in _kwargs(call).items()})
+        Parts(split(call.function), [split(v) for v in call.args], {n: split(v) for n, v in _kwargs(call).items()})
         for call in calls
     ]
     return shared, items

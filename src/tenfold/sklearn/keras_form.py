@@ -15,10 +15,7 @@ def form_of(model: Any, problem: Problem) -> Form:
     """The form of a compiled model. One without an Input is told the shape of its data here."""
     if not hasattr(model, "compiled") or not model.compiled:
         raise BadCall("build must return a Keras model that is compiled; end it with model.compile(optimizer, loss)")
-    if not model.built:
-        sample = problem.sample
-        model(sample.astype(numpy.float32) if sample.dtype.kind == "f" else sample)
-    units = _units(model)
+    units = _units(_shape(model, problem))
     if problem.classes is None:
         return Form("column", "values", units)
     name = _name(model.loss)
@@ -34,22 +31,31 @@ def guess(words: set[str], problem: Problem) -> Form:
     if problem.classes is None:
         return Form("column", "values", problem.columns)
     names = {_snake(word) for word in words}
-    meaning: Outputs = "logits" if "from_logits" in names else "probabilities"
+    logits = "from_logits" in names
+    meaning: Outputs = "logits" if logits else "probabilities"
     if any("sparse" in name for name in names):
         return Form("numbers", meaning, problem.classes)
     if problem.classes == 2 and names & {"binary_crossentropy", "binary_focal_crossentropy"}:
-        return Form("column", meaning, 1)
+        return Form("column", "odds" if logits else meaning, 1)
     if names & {"categorical_crossentropy", "categorical_focal_crossentropy"}:
         return Form("one-hot", meaning, problem.classes)
     return Form("numbers", meaning, problem.classes)
 
 
-def _units(model: Any) -> int:
+def _shape(model: Any, problem: Problem) -> Any:
+    """Of its outputs: of a model that was built by layers, or of a class of the user's, what it gives for two rows."""
     try:
-        shape = model.output_shape
-    except (AttributeError, ValueError):  # a class of the user's, which says nothing about shapes
-        shape = (None, *model.compute_output_shape(model._build_shapes_dict["input_shape"])[1:])
-    if isinstance(shape, dict | list) or not isinstance(shape, tuple) or any(isinstance(one, tuple) for one in shape):
+        if model.built:
+            return model.output_shape
+    except (AttributeError, ValueError):
+        pass
+    sample = problem.sample
+    outputs = model(sample.astype(numpy.float32) if sample.dtype.kind == "f" else sample)
+    return tuple(outputs.shape) if hasattr(outputs, "shape") else type(outputs).__name__
+
+
+def _units(shape: Any) -> int:
+    if not isinstance(shape, tuple) or not all(isinstance(size, int | None) for size in shape):
         raise BadCall(f"build returned a model with several outputs ({shape}); scikit-learn's estimators have one")
     return int(shape[-1]) if len(shape) > 1 else 1
 
