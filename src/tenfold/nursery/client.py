@@ -173,6 +173,7 @@ def environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
     found = dict(os.environ if base is None else base)
     found.update(dict.fromkeys(THREAD_VARIABLES, "1"))
     found.setdefault("PYTHONHASHSEED", "0")  # sets of strings are iterated alike in every worker of every run
+    found.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")  # pyarrow, which scikit-learn finds by pandas
     return found
 
 

@@ -169,11 +169,19 @@ def unsendable(what: str, error: BaseException) -> Failure:
 
 
 def _pickled(error: BaseException) -> bytes | None:
-    try:
-        body = parcel.pack(error).to_bytes()
-        parcel.unpack(body)
-    except Exception:
-        return None
+    with contextlib.suppress(Exception):
+        return _checked(error)
+    # tblib, which comes with distributed, pickles tracebacks along with exceptions; they can be too deep for that.
+    error.__traceback__ = error.__cause__ = error.__context__ = None
+    with contextlib.suppress(Exception):
+        return _checked(error)
+    return None
+
+
+def _checked(error: BaseException) -> bytes:
+    """The parcel of an exception that can be opened again."""
+    body = parcel.pack(error).to_bytes()
+    parcel.unpack(body)
     return body
 
 
