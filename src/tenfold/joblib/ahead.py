@@ -23,7 +23,7 @@ def modules() -> list[str]:
     """What this process's workers will want: the frameworks that it has imported, and their parts."""
     wanted = [module for member in frameworks.imported() for module in member.modules]
     wanted += [name for name in COMPANIONS if name in sys.modules]
-    wanted += [name for name in list(sys.modules) if name.partition(".")[0] in IN_PARTS and _is_public(name)]
+    wanted += [name for name, module in list(sys.modules.items()) if module is not None and _is_part(name)]
     return list(dict.fromkeys([*ALWAYS, *wanted]))
 
 
@@ -52,6 +52,10 @@ def _parts(name: str) -> list[str]:
     places = spec.submodule_search_locations if spec is not None else None
     found = [f"{name}.{part.name}" for part in pkgutil.iter_modules(places or [])]
     return [part for part in found if _is_public(part)]
+
+
+def _is_part(name: str) -> bool:
+    return name.partition(".")[0] in IN_PARTS and _is_public(name)
 
 
 def _is_public(name: str) -> bool:

@@ -30,6 +30,8 @@ class Assignment:
         """What a worker gets next, packed."""
         self.first = 0
         """The number of the first call among all calls of the pool."""
+        self.earlier = 0
+        """How many calls the pool had before this `Parallel`."""
         self.until = 0
         """As far as this, calls are with a worker."""
         self.deaths = 0
@@ -94,7 +96,7 @@ class Assignment:
         if found is not None:
             found.__cause__ = RemoteTraceback(failure.traceback)
             return found
-        index, item = self.first + self.done, self._calls[self.done]
+        index, item = self.first - self.earlier + self.done, self._calls[self.done]
         attempts = max(1, self.deaths)
         outcome = Outcome(
             index, False, None, failure, event.seconds, 0.0, event.peak, event.seat, event.worker, attempts, item

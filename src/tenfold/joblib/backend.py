@@ -28,6 +28,7 @@ from tenfold.plan.needs import needs
 
 IDLE = 300.0  # seconds that unused workers are kept; loky's number
 
+_SETTINGS = ("gpus", "initializer", "initargs", "idle_worker_timeout")
 _OF_JOBLIB = ("context", "max_nbytes", "mmap_mode", "prefer", "require", "temp_folder", "verbose")
 """What joblib gives to every backend."""
 
@@ -90,10 +91,17 @@ class TenfoldBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         jobs = self.effective_n_jobs(n_jobs)
         if jobs == 1:
             raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
+        if self._workers is not None and self.parallel is not parallel:
+            # A parallel_config gives one backend to every Parallel in it, also to those that run at the same time.
+            raise FallbackToBackend(self._twin())
+        self.terminate()
         self.parallel = parallel
         self._mapped = joblibs["max_nbytes"], joblibs["mmap_mode"]
         self._workers = pools.take(self._shape(jobs, joblibs["temp_folder"]))
         return jobs
+
+    def _twin(self) -> TenfoldBackend:
+        return TenfoldBackend(self.nesting_level, self.inner_max_num_threads, **self._settings)
 
     def _shape(self, jobs: int, temp_folder: str | None) -> Shape:
         return Shape(
@@ -122,14 +130,13 @@ class TenfoldBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
     def _submit(self, func: Callable[[], Any]) -> Future[Any]:
         if self._workers is None:
             future: Future[Any] = Future()
-            text = "the workers are gone: another Parallel under the same parallel_config has ended and taken them along"
-            future.set_exception(RuntimeError(text))
+            future.set_exception(RuntimeError("the workers are gone: this call of joblib.Parallel has ended"))
             return future
         if not isinstance(func, BatchedCalls):
             return self._workers.submit([Call(func, (), {}, None)], single=True)
         nested = self.get_nested_backend()
         within = nested if isinstance(nested, tuple) else (nested, None)
-        return self._workers.submit([Call(*call, within) for call in func.items])
+        return self._workers.submit([Call(function, args, kwargs, within) for function, args, kwargs in func.items])
 
     def retrieve_result_callback(self, out: Future[Any]) -> Any:
         return out.result()
@@ -151,10 +158,9 @@ class TenfoldBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
 
 
 def _checked(settings: dict[str, Any]) -> dict[str, Any]:
-    """What can be set here and is; refuses everything else together."""
-    known = ("gpus", "initializer", "initargs", "idle_worker_timeout")
-    faults = [f"{name}={value!r} is not one of {', '.join(known)}" for name, value in settings.items() if name not in known]
-    gpus, idle = settings.get("gpus"), settings.get("idle_worker_timeout")
+    """What can be set here and is; all faults come in one message."""
+    faults = [f"{name}={value!r} cannot be set here" for name, value in settings.items() if name not in _SETTINGS]
+    gpus, idle, initializer = map(settings.get, ("gpus", "idle_worker_timeout", "initializer"))
     if gpus is not None:
         try:
             needs(1, gpus, None)
@@ -162,8 +168,8 @@ def _checked(settings: dict[str, Any]) -> dict[str, Any]:
             faults.append(str(error))
     if idle is not None and (isinstance(idle, bool) or not isinstance(idle, int | float) or not idle > 0):
         faults.append(f"idle_worker_timeout={idle!r}: expected seconds above 0, or None")
-    if settings.get("initializer") is not None and not callable(settings["initializer"]):
-        faults.append(f"initializer={settings['initializer']!r}: expected a function")
+    if initializer is not None and not callable(initializer):
+        faults.append(f"initializer={initializer!r}: expected a function, or None")
     if faults:
-        raise BadCall(f'backend="tenfold": {"; ".join(faults)}')
+        raise BadCall(f'backend="tenfold": {"; ".join(faults)}. What can be set is {", ".join(_SETTINGS)}')
     return settings

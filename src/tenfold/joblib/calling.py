@@ -7,11 +7,12 @@ back as loky would send it: an array that was written to a file for the workers 
 from __future__ import annotations
 
 import contextlib
+import mmap
 import multiprocessing
 import os
 import pickle
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy
 from joblib import parallel_config
@@ -119,7 +120,14 @@ def _within(nested: tuple[Any, int | None] | None) -> contextlib.AbstractContext
     return context
 
 
-# -- the way back -----------------------------------------------------------------------------------------------------
+# -- arrays -----------------------------------------------------------------------------------------------------------
+
+
+def mapped(path: str, dtype: Any, shape: tuple[int, ...], order: Literal["C", "F"]) -> Any:
+    """An array whose content is in a file: as if it had been copied, and nothing is until it is written to."""
+    with open(path, "rb") as file:
+        memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    return numpy.ndarray(shape, dtype, buffer=memory, order=order)
 
 
 def _packed(value: Any) -> bytes | list[Any]:

@@ -44,6 +44,7 @@ class Pool:
     def __init__(self, shape: Shape, may_end: Callable[[Pool], bool]) -> None:
         self.shape = shape
         self._may_end = may_end
+        self._owner = os.getpid()
         folder = os.path.join(shape.files, f"tenfold-joblib-{os.getpid()}-{os.urandom(8).hex()}")
         self._sender = Sender(folder)
         self._crew = _crew(shape, folder)
@@ -59,6 +60,7 @@ class Pool:
         self._over: list[Assignment] = []  # and their futures do not know yet
         self._batches = itertools.count(1)
         self._calls = 0
+        self._earlier = 0
         self._ending: Exception | None = None
         self._thread = threading.Thread(target=self._live, daemon=True, name="tenfold-joblib")
         self._thread.start()
@@ -67,9 +69,13 @@ class Pool:
     def is_usable(self) -> bool:
         return self._ending is None
 
+    @property
+    def is_gone(self) -> bool:
+        return not self._thread.is_alive()
+
     def begin(self, largest: int | None, mode: str | None) -> None:
         """A call of a `Parallel` begins: arrays above `largest` bytes are mapped in `mode`."""
-        self._order(lambda: self._sender.begin(largest, mode))
+        self._order(lambda: self._begin(largest, mode))
 
     def submit(self, calls: list[Call], *, single: bool = False) -> Future[Any]:
         """Run `calls`; the future has the list of their values, or the value itself where there is a `single` one."""
@@ -92,6 +98,8 @@ class Pool:
             self._thread.join(GONE_WITHIN)
 
     def _order(self, order: Callable[[], None]) -> bool:
+        if os.getpid() != self._owner:
+            return False  # a fork, which has neither the thread nor, perhaps, the lock
         with self._lock:
             if not self._takes_orders:
                 return False
@@ -138,8 +146,12 @@ class Pool:
             while self._ending is None:
                 self._orders.get(block=False)()
 
+    def _begin(self, largest: int | None, mode: str | None) -> None:
+        self._sender.begin(largest, mode)
+        self._earlier = self._calls
+
     def _accept(self, assignment: Assignment) -> None:
-        assignment.first = self._calls
+        assignment.first, assignment.earlier = self._calls, self._earlier
         self._calls += len(assignment)
         self._waiting.append(assignment)
 
@@ -242,7 +254,7 @@ def _crew(shape: Shape, folder: str) -> LocalCrew:
     beginning = Beginning(shape.worker_variables(), shape.threads, authkey, initializer)
     # Each worker seeds itself, once; the seed of the job is for here().rng.
     job = Job(int.from_bytes(os.urandom(4), "little"), folder, True, (), seeds_globals=False)
-    seats = plan(shape.jobs, shape.threads, shape.gpus, first_core=os.getpid())
+    seats = plan(shape.jobs, shape.threads, shape.gpus)
     return LocalCrew(load(Caller(beginning)), job, seats, shape.around)
 
 

@@ -53,18 +53,14 @@ class Shape:
         return {**self.variables, **visible}
 
 
-def plan(jobs: int, threads: int, gpus: float | None, first_core: int = 0) -> Plan:
+def plan(jobs: int, threads: int, gpus: float | None) -> Plan:
     """Seats for as many jobs; fewer where there are not as many GPUs.
 
-    A seat is pinned to cores of its own where there are enough for all; otherwise the kernel moves workers about, as
-    it does loky's.
+    They are pinned to no cores, like loky's workers: the caller's own threads compute beside them, and there may be
+    more jobs than cores.
     """
-    here = machine.look()
-    is_roomy = jobs * threads <= here.cpus
-    wanted = needs(threads if is_roomy else 1, gpus or 0, None)
-    found = choose([here], wanted, LocalEngine.abilities, workers=jobs, first_core=first_core)
-    seats = tuple(replace(seat, cpus=threads, cores=seat.cores if is_roomy else ()) for seat in found.seats)
-    return replace(found, seats=seats)
+    found = choose([machine.look()], needs(1, gpus or 0, None), LocalEngine.abilities, workers=jobs)
+    return replace(found, seats=tuple(replace(seat, cpus=threads, cores=()) for seat in found.seats))
 
 
 def held_by_gpus(jobs: int, gpus: float | None) -> int:
