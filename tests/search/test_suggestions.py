@@ -146,7 +146,16 @@ def test_trials_that_are_no_question_any_more() -> None:
     source = Suggestions(space, "tpe", 0, ["minimize"], {0: before[0], 2: before[2]})
     found = [source.ask() for _ in range(3)]
     assert (found[0], found[2]) == (before[0], before[2])
-    assert found[1] != before[1]
+    assert found[1] not in before
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random", "qmc", "cma-es", "nsga"])
+def test_what_is_suggested_besides_known_trials_is_something_else(sampler: str) -> None:
+    before = asked(NUMBERS, sampler, 0, 6, at_once=8)
+    source = Suggestions(Space(NUMBERS), sampler, 0, ["minimize"], dict(enumerate(before)))
+    found = [source.ask() for _ in range(12)]
+    assert found[:6] == before
+    assert len({str(params) for params in found}) == 12, "and not the first ones once more"
 
 
 def test_what_does_not_go_together_is_said() -> None:

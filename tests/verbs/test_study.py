@@ -11,6 +11,9 @@ import pytest
 
 import tenfold
 from tenfold.errors import BadCall
+from tenfold.search.objective import Objective
+from tenfold.search.trial import Trial
+from tenfold.verbs.tune import headline
 
 SPACE = {
     "lr": tenfold.loguniform(1e-4, 1e-1),
@@ -118,6 +121,22 @@ def test_for_people(study: tenfold.Study) -> None:
     assert told.startswith("<Study: 30 trials, ")
     assert f"best value {study.best.value:.4g} (trial {study.best.number}: lr=" in told
     assert "loss=mse" in told
+
+
+def test_the_best_so_far_while_it_runs() -> None:
+    def trial(number: int, value: float | None, state: Any) -> Trial:
+        return Trial(number, {"x": number}, state, None if value is None else (value,))
+
+    looked_for = Objective(("loss",), ("minimize",))
+    running = [trial(0, None, "running"), trial(1, None, "failed")]
+    assert headline(running, looked_for) == "2 trials"
+    assert headline([*running, trial(2, math.nan, "complete")], looked_for) == "3 trials"
+    some = [trial(0, math.nan, "complete"), trial(1, 3.0, "pruned"), trial(2, 2.0, "pruned")]
+    assert headline(some, looked_for) == "3 trials, best loss 2 (trial 2: x=2)"
+    assert headline([*some, trial(3, 5.0, "complete")], looked_for) == "4 trials, best loss 5 (trial 3: x=3)"
+    more = Objective((None,), ("maximize",))
+    assert headline(some, more) == "3 trials, best value 3 (trial 1: x=1)"
+    assert headline(some, Objective(("a", "b"), ("minimize",) * 2)) == "3 trials"
 
 
 def test_a_function_has_no_model(study: tenfold.Study) -> None:

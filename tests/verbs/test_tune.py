@@ -188,7 +188,7 @@ def test_asha_lets_the_best_third_go_on(tmp_path: Path) -> None:
 
 def test_without_a_checkpoint_the_results_are_the_same_and_the_caller_is_told(tmp_path: Path) -> None:
     kept = tune(tasks.training(tmp_path / "a", checkpoint=True), tasks.SPACE, pruner="asha", steps=9)
-    with pytest.warns(UserWarning, match="3 of 9 trials began again .* keep a checkpoint in tenfold.here") as warned:
+    with pytest.warns(UserWarning, match="1 of 9 trials began again .* keep a checkpoint in tenfold.here") as warned:
         repeated = tune(tasks.training(tmp_path / "b", checkpoint=False), tasks.SPACE, pruner="asha", steps=9)
     assert warned[0].filename == __file__, "where the caller has called"
     assert tasks.told(repeated) == tasks.told(kept)

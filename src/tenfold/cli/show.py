@@ -71,7 +71,7 @@ def _show_run(screen: Console, found: RunStory) -> None:
         click.echo()
     if record.failed > len(found.failed):
         screen.print(f"... {record.failed - len(found.failed)} more failures (--all shows them)\n")
-    if record.failed and record.state != "running":
+    if record.failed and record.state != "running" and record.verb != "tune":  # in a study, a failure is an answer
         screen.print("the same call with this run tries the failed tasks again")
 
 

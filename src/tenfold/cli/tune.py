@@ -76,9 +76,8 @@ def _member(name: str, value: Any, faults: list[str]) -> Any:
     """A list is a choice; a table says its kind; anything else is a constant."""
     if not isinstance(value, dict):
         return value
-    kind, *more = value
-    content = value[kind]
-    if more or kind not in KINDS:
+    kind, content = next(iter(value.items())) if len(value) == 1 else ("", None)
+    if kind not in KINDS:
         faults.append(f"{name} = {value}: expected one of {', '.join(KINDS)}, such as {{ uniform = [0, 1] }}")
     elif kind == "constant":
         return spaces.constant(content)

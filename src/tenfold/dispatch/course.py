@@ -76,8 +76,7 @@ class CourseFeed(Feed):
     def take(self, size: int) -> Batch | None:
         if self._again:
             return self._batch(*self._again.popleft())
-        if not self._groups:
-            self._go_on()
+        self._go_on()
         if not self._groups:
             return None
         group = self._groups.popleft()

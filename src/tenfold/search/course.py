@@ -50,7 +50,7 @@ class Search:
         self._made = Legs(folds, objective, numbered=numbered)
         self._sign = sign
         self._exhausted = False
-        self._known = known
+        self._known = set(known)
         self._ends: dict[int, list[End]] = {}  # of paused trials
         self.trials: list[Trial] = []
 
@@ -63,15 +63,19 @@ class Search:
                 return self._legs(self.trials[-1], None)
             self._exhausted = True
         if promoted is None and all(trial.state != "running" for trial in self.trials):
+            self._known.clear()  # the rest of them cannot come
             promoted = self._promoted(closing=True)
         return None if promoted is None else self._legs(self.trials[promoted], self._ends.pop(promoted))
 
     def _promoted(self, *, closing: bool) -> int | None:
+        """What went on before goes on again; as long as not all of that has been told, nobody else does."""
         for trial in self._ends:
             if (trial, self.trials[trial].steps) in self._known:
                 return trial
+        if self._known:
+            return None
         while (found := self._pruner.promoted(closing=closing)) is not None and found not in self._ends:
-            pass  # it has gone on already
+            pass  # it has gone on already, and failed
         return found
 
     def _legs(self, trial: Trial, before: Sequence[End] | None) -> list[Leg]:
@@ -80,6 +84,7 @@ class Search:
 
     def tell(self, trial: int, ends: Sequence[End]) -> None:
         found = self.trials[trial]
+        self._known.discard((trial, found.steps))
         every = self._made.take(found, ends)
         reasons = {end.why for end in every}
         if None in reasons or found.values is None:

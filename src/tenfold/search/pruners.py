@@ -121,6 +121,14 @@ class _Ladder:
 
     def reached(self, trial: int, steps: int, value: float) -> None:
         self._held[steps][trial] = math.inf if math.isnan(value) else value
+        for rung in self.rungs:
+            if rung < steps:  # in a study that is repeated, nobody was asked whether it may go on
+                self._gone[rung].add(trial)
+
+    def ended(self, trial: int) -> None:
+        self.finished += 1
+        for gone in self._gone.values():
+            gone.add(trial)
 
     def promoted(self, *, closing: bool) -> int | None:
         for rung in reversed(self.rungs):
@@ -156,7 +164,7 @@ class Ladders:
         self._ladder(trial).reached(trial, steps, value)
 
     def ended(self, trial: int, curve: Curve) -> None:
-        self._ladder(trial).finished += 1
+        self._ladder(trial).ended(trial)
 
     def promoted(self, *, closing: bool) -> int | None:
         for ladder in self._ladders:

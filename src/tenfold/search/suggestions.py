@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenfold.machine.installed import missing
 from tenfold.search.space import Space
+from tenfold.work import seeds
 
 if TYPE_CHECKING:
     import optuna
@@ -60,13 +61,16 @@ class Suggestions:
         directions: Sequence[str],
         known: Mapping[int, dict[str, Any]] | None = None,
     ) -> None:
-        """`known`: trials whose parameters are not a question any more."""
+        """`known`: trials whose parameters are not a question any more. Others than those are suggested besides."""
         self._space = space
         self._directions = list(directions)
         self._informed = is_informed(sampler)
         self._points = space.labels() if sampler == "grid" else None
         with quiet():
-            self._sampler = _sampler(sampler, seed)
+            # Known trials draw no random numbers: with the same ones, the others would be the same trials again.
+            self._sampler = _sampler(sampler, seeds.number(seed, len(known)) if known else seed)
+            if known and not isinstance(sampler, str):
+                self._sampler.reseed_rng()
             self._study = self._new()
         self._trials: list[Any] = []  # as Optuna keeps them
         self._stale = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 import shutil
 import warnings
@@ -22,6 +23,7 @@ from tenfold.plan.groups import cut
 from tenfold.search import pruners
 from tenfold.search.course import Course, Search
 from tenfold.search.fits import Fits
+from tenfold.search.objective import Objective
 from tenfold.search.population import Pbt, Population
 from tenfold.search.suggestions import Suggestions
 from tenfold.search.trial import Trial
@@ -181,7 +183,7 @@ def _feed(wanted: Wanted, course: Course, call: Call) -> CourseFeed:
         return cut({index: task.likeness(leg) for index, leg in legs.items()}, workers)
 
     def told() -> None:
-        call.watch.headline = _headline(course.trials, wanted)
+        call.watch.headline = headline(course.trials, wanted.objective)
 
     at_once = min(wanted.at_once, 2 * workers) if wanted.asynchronous and not together else wanted.at_once
     manner = Manner(at_once, whole=together and not wanted.asynchronous, in_order=not wanted.asynchronous)
@@ -201,12 +203,14 @@ def _crew(wanted: Wanted, call: Call, feed: CourseFeed) -> Crew:
     return Pair(together, lambda: call.crew(task.alone({}), job), lambda batch: batch.trials[0] in feed.loners)
 
 
-def _headline(trials: list[Trial], wanted: Wanted) -> str:
-    complete = [trial for trial in trials if trial.values is not None]
-    if not complete or len(wanted.objective.names) > 1:
+def headline(trials: list[Trial], objective: Objective) -> str:
+    """How far it is; and the best so far, of those that have come to their end if there are any."""
+    known = [trial for trial in trials if not math.isnan(trial.value)]
+    if not known or len(objective.names) > 1:
         return f"{len(trials)} trials"
-    best = min(complete, key=lambda trial: (wanted.objective.sign * trial.value, trial.number))
-    name = wanted.objective.names[0] or "value"
+    ended = [trial for trial in known if trial.state == "complete"] or known
+    best = min(ended, key=lambda trial: (objective.sign * trial.value, trial.number))
+    name = objective.names[0] or "value"
     return f"{len(trials)} trials, best {name} {best.value:.4g} (trial {best.number}: {shown(best.params)})"
 
 
