@@ -72,7 +72,7 @@ def grid(rates: int, chosen: Options) -> dict[str, list[float]]:
 
 
 def searched(contestant: str, rates: int, epochs: int, cold: dict[str, str]) -> float:
-    seconds, printed = launch.run(launch.command("grid_search", contestant, rates, epochs, digits()), cold)
+    seconds, printed = launch.run(launch.command("keras_grid", contestant, rates, epochs, digits()), cold)
     say(f"{contestant}: {rates} rates in {seconds:.1f} s, {printed.strip().splitlines()[-1]}")
     return seconds
 

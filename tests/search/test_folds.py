@@ -82,11 +82,11 @@ def test_what_is_no_folds(cv: Any, told: str) -> None:
     assert told in str(found.value)
 
 
-# -- trials of several folds ----------------------------------------------------------------------------------------------
+# -- trials of several folds ------------------------------------------------------------------------------------------
 
 
 def end(why: Any, value: float, steps: int, index: int = 0) -> End:
-    curve = {step: value for step in range(1, steps + 1)}
+    curve = dict.fromkeys(range(1, steps + 1), value)
     return End(index, why, (value,), curve, 1.0, steps - 1, "state" if why == "paused" else None)
 
 

@@ -38,6 +38,7 @@ class Played:
         sign: int = 1,
         fails: set[int] = frozenset(),  # type: ignore[assignment]
         folds: int | None = None,
+        models: bool = False,
     ) -> None:
         self.taken: list[tuple[int, int, int]] = []
         self.legs: list[Leg] = []
@@ -51,7 +52,7 @@ class Played:
             folds=folds,
             objective="loss",
             sign=sign,
-            numbered=True,
+            numbered=models,
             seed=3,
             take_over=lambda *one: self.taken.append(one),
         )
@@ -71,7 +72,7 @@ class Played:
         if leg.trial in fails:
             return End(len(self.legs), None, None, {}, error="it failed")
         stop = leg.stop or steps
-        curve = {step: value for step in range(1, stop + 1)}
+        curve = dict.fromkeys(range(1, stop + 1), value)
         why = "paused" if leg.stop else "finished"
         return End(len(self.legs), why, (value,), curve, 0.0, stop - 1, f"{leg.state or ''}[{leg.trial} to {stop}]")
 
@@ -123,6 +124,15 @@ def test_parameters_are_drawn_anew_now_and_then() -> None:
     moved = [leg.params for leg in found.legs if any(leg.trial == trial for trial, _, _ in found.taken)]
     assert len({params["kind"] for params in moved}) > 1
     assert all(1e-4 <= params["lr"] <= 1e-1 for params in moved)
+
+
+def test_of_models_only_numbers_with_a_fraction_are_moved() -> None:
+    """Others may be the width of a layer, and the weights that are taken over would not fit."""
+    found = Played(lambda leg: float(leg.trial), settings=Pbt(every=1, again=0.5), steps=6, trials=12, models=True)
+    trial, donor, _ = found.taken[-1]
+    for name in ("n", "kind", "optimizer"):
+        assert found.trials[trial].params[name] == found.trials[donor].params[name]
+    assert found.trials[trial].params["lr"] != found.trials[donor].params["lr"]
 
 
 def test_it_is_the_same_every_time() -> None:

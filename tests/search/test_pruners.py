@@ -125,7 +125,15 @@ def test_brackets_compare_only_their_own() -> None:
     assert len(found) == 3 + 1, "a third of 9, and a third of 5"
 
 
-# -- medians and patience -----------------------------------------------------------------------------------------------
+def test_of_each_bracket_somebody_arrives() -> None:
+    study = searched(Hyperband(), 9, [float(n) for n in range(9)])
+    brackets = [Hyperband().pruner(9).stop(trial, 0) for trial in range(9)]
+    for first in (1, 3):
+        own = [trial for trial, begin in zip(study, brackets, strict=True) if begin == first]
+        assert [trial.state for trial in own] == ["complete"] + ["pruned"] * (len(own) - 1), "the best of them"
+
+
+# -- medians and patience ---------------------------------------------------------------------------------------------
 
 
 def test_limits_are_the_medians_of_the_finished_at_each_step() -> None:
@@ -133,7 +141,7 @@ def test_limits_are_the_medians_of_the_finished_at_each_step() -> None:
     assert pruners.bounds(pruner, 1) is None
     for curve in ({1: 1.0, 2: 5.0, 3: 9.0}, {1: 2.0, 2: 7.0}, {1: 3.0, 2: 6.0, 3: 11.0}):
         assert pruners.bounds(pruner, 1) is None, "not before so many have ended"
-        pruner.ended(curve)
+        pruner.ended(0, curve)
     found = pruners.bounds(pruner, -1)
     assert found == Bounds(-1, {2: 6.0, 3: 10.0})
 
@@ -141,7 +149,7 @@ def test_limits_are_the_medians_of_the_finished_at_each_step() -> None:
 def test_a_nan_among_the_finished_prunes_nobody_else() -> None:
     pruner = Median(startup=2).pruner(None)
     for value in (math.nan, 1.0, math.nan):
-        pruner.ended({1: value})
+        pruner.ended(0, {1: value})
     found = pruners.bounds(pruner, 1)
     assert found is not None
     assert found.limits == {1: math.inf}
@@ -173,13 +181,14 @@ def test_patience() -> None:
     assert judged(Bounds(1, patience=2), [math.nan, math.nan, 1.0]) == ("stopped", 2)
 
 
-# -- the judge ----------------------------------------------------------------------------------------------------------
+# -- the judge --------------------------------------------------------------------------------------------------------
 
 
 def test_a_leg_pauses_after_its_steps_whatever_their_numbers_are() -> None:
     judge = Judge(Leg(0, {}, None, start=2, stop=4, last=20))
-    assert judge.look(10, {"loss": 1.0}) is None
     assert judge.look(20, {"loss": 1.0}) is None
+    assert (judge.steps, judge.repeated) == (2, False), "it tells where it goes on from"
+    assert judge.look(10, {"loss": 1.0}) is None
     assert (judge.steps, judge.repeated) == (2, True), "done before"
     assert judge.look(30, {"loss": 3.0}) is None
     assert judge.look(30, {"loss": 3.0}) is None, "told of twice"
@@ -193,6 +202,19 @@ def test_a_report_without_the_objective_is_no_step() -> None:
     assert judge.look(0, {"val_loss": 1.0}) == "paused"
 
 
+def test_what_an_earlier_attempt_has_reported_counts() -> None:
+    before = [(10, {"loss": 9.0}), (20, {"loss": 5.0}), (30, {"loss": 3.0})]
+    judge = Judge(Leg(0, {}, None, start=1, stop=4, last=10, bounds=Bounds(1, patience=2)))
+    assert judge.recall(before) is None
+    assert (judge.steps, judge.last, judge.repeated) == (3, 30, False)
+    assert judge.look(20, {"loss": 5.0}) is None, "told of twice"
+    assert judge.look(40, {"loss": 4.0}) == "paused"
+    assert judge.reported == [(2, {"loss": 5.0}), (3, {"loss": 3.0}), (4, {"loss": 4.0})]
+    assert Judge(Leg(0, {}, None, stop=2)).recall(before) == "paused", "it had come to its end before it was killed"
+    assert Judge(Leg(0, {}, None, bounds=Bounds(1, {2: 4.0}))).recall(before) == "pruned"
+    assert Judge(Leg(0, {}, None, start=2, numbered=True)).recall(enumerate([{"loss": 1.0}] * 2)) is None
+
+
 def test_epochs_are_numbered() -> None:
     judge = Judge(Leg(0, {}, "loss", start=3, stop=5, numbered=True))
     assert judge.look(3, {"loss": 1.0}) is None
@@ -200,7 +222,7 @@ def test_epochs_are_numbered() -> None:
     assert [steps for steps, _ in judge.reported] == [4, 5]
 
 
-# -- settings -----------------------------------------------------------------------------------------------------------
+# -- settings ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -225,7 +247,7 @@ def test_a_name_is_the_settings_that_it_stands_for() -> None:
     assert pruners.check(None) == []
 
 
-# -- a study in a few lines -----------------------------------------------------------------------------------------------
+# -- a study in a few lines -------------------------------------------------------------------------------------------
 
 
 def searched(
@@ -244,7 +266,7 @@ def searched(
         (leg,) = found
         (legs if legs is not None else []).append(leg)
         stop = leg.stop or most
-        curve = {step: values[leg.trial] for step in range(leg.start + 1, stop + 1)}
+        curve = dict.fromkeys(range(leg.start + 1, stop + 1), values[leg.trial])
         why: Why = "finished" if stop == most else "paused"
         end = End(index, why, (values[leg.trial],), curve, 1.0, stop - 1, f"state {stop}")
         failed = End(index, None, None, {}, 1.0, error="it failed")

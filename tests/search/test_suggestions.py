@@ -142,7 +142,7 @@ def test_a_sampler_of_optunas_own(name: str) -> None:
 
 def test_trials_that_are_no_question_any_more() -> None:
     space = Space(MIXED)
-    before = [params for params in asked(MIXED, "random", 9, 3)]
+    before = asked(MIXED, "random", 9, 3)
     source = Suggestions(space, "tpe", 0, ["minimize"], {0: before[0], 2: before[2]})
     found = [source.ask() for _ in range(3)]
     assert (found[0], found[2]) == (before[0], before[2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import sys
@@ -78,6 +79,19 @@ def member(item: Any, index: int, seed: int, count: int, report: Report) -> Memb
         None if given.get(name) is None else check_rows(given[name], name, count) for name in RESERVED[1:]
     )
     return Member(given, rows, validation_rows, output_rows, report, index, leg)
+
+
+def same_params(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two parameter sets are equal; rows are arrays, which have no single answer."""
+    return one.keys() == other.keys() and all(_equal(one[name], other[name]) for name in one)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, numpy.ndarray) or isinstance(other, numpy.ndarray):
+        return numpy.array_equal(one, other)
+    with contextlib.suppress(Exception):  # a comparison that makes no single answer: then they count as different
+        return bool(one == other)
+    return False
 
 
 def construct(build: Callable[..., Any], params: Mapping[str, Any]) -> Any:

@@ -44,6 +44,11 @@ class Saved:
     kind: str = "stack"
     """Who can go on from it: a `Stack`, or the loop of one framework."""
 
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Of its arrays."""
+        return tuple(array.shape for array in self.arrays)
+
     def begun(self) -> tuple[int, dict[str, list[float]], Patience | None]:
         """The next epoch, and copies of what is written on: in a study, two models may go on from one."""
         return self.epoch, {name: list(values) for name, values in self.history.items()}, copy.copy(self.watch)

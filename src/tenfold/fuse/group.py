@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy
 
+from tenfold.errors import BadCall
 from tenfold.fuse import Stack
 from tenfold.fuse.building import Member
 from tenfold.fuse.checkpoint import Checkpoints, Saved
@@ -36,7 +37,10 @@ class Group:
         self._epoch = 0
 
     def go_on(self, saved: Sequence[Saved]) -> None:
-        """Start from what was saved of each model."""
+        """Start from what was saved of each model; equal in shape among themselves."""
+        if saved[0].shapes != (wanted := tuple(array.shape[1:] for array in self._stack.snapshot())):
+            ours, theirs = (", ".join(map(str, shapes)) for shapes in (wanted, saved[0].shapes))
+            raise BadCall(f"its weights have other shapes than those that it is to go on from: {ours}, and {theirs}")
         self._stack.restore([numpy.stack(arrays) for arrays in zip(*(one.arrays for one in saved), strict=True)])
         for member, one in zip(self._active, saved, strict=True):
             self._epoch, self._histories[member.index], watch = one.begun()

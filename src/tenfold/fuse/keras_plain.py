@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import math
+import pickle
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from tenfold.fuse.building import Member, add_metrics
+from tenfold.fuse.building import Member, add_metrics, same_params
 from tenfold.fuse.checkpoint import Saved
 from tenfold.fuse.columns import Columns, mapped
 from tenfold.fuse.outputs import Outputs
@@ -34,6 +35,7 @@ class Loop:
         self._watch = Patience(fit.stopping) if fit.stopping is not None else None
         self._best: list[numpy.ndarray] | None = None
         self._ended: Why | None = None
+        self._random: Any = None  # where the process's random numbers were
         if fit.metrics:
             add_metrics(model, fit.metrics)
         if member.leg is not None and member.leg.state is not None:
@@ -72,9 +74,15 @@ class Loop:
         import keras
 
         return keras.callbacks.LambdaCallback(
-            on_epoch_begin=lambda epoch, _: batches.turn(epoch),
+            on_epoch_begin=lambda epoch, _: self._begin(epoch, batches),
             on_epoch_end=lambda epoch, logs: self._note(epoch, {name: float(value) for name, value in logs.items()}),
         )
+
+    def _begin(self, epoch: int, batches: Any) -> None:
+        batches.turn(epoch)
+        if self._random is not None:  # not before: Keras looks at a model first, and may draw some
+            self._random.__enter__()
+            self._random = None
 
     def _note(self, epoch: int, logs: dict[str, float]) -> None:
         """After an epoch: may ask Keras to stop."""
@@ -96,8 +104,8 @@ class Loop:
 
     def _saved(self) -> Saved:
         arrays = [numpy.array(value) for value in map(_value, self._variables())]
-        best = self._best or []
-        return Saved(self._epoch, [*arrays, *best], self._history, self._watch, 1, self._member.params, "keras")
+        rest = [*_drawn(), *(self._best or [])]
+        return Saved(self._epoch, [*arrays, *rest], self._history, self._watch, 1, self._member.params, "keras")
 
     def _go_on(self, saved: Saved) -> None:
         model = self._model
@@ -107,9 +115,12 @@ class Loop:
         rate = model.optimizer._learning_rate
         variables = self._variables()
         for variable, value in zip(variables, saved.arrays[: len(variables)], strict=True):
-            if variable is not rate or saved.params == self._member.params:  # a study may go on with another
+            if variable is not rate or same_params(saved.params, self._member.params):  # a study may go on with another
                 variable.assign(value)
-        self._best = saved.arrays[len(variables) :] or None
+        rest = saved.arrays[len(variables) :]
+        if _draws():
+            self._random = pickle.loads(rest.pop(0).tobytes())
+        self._best = rest or None
         self._epoch, self._history, self._watch = saved.begun()
 
     def _variables(self) -> list[Any]:
@@ -121,6 +132,22 @@ def _value(variable: Any) -> Any:
     import keras
 
     return keras.ops.convert_to_numpy(variable.value)
+
+
+def _draws() -> bool:
+    """Whether layers draw from the process's random numbers: dropout does, of Keras on PyTorch."""
+    import keras
+
+    return bool(keras.backend.backend() == "torch")
+
+
+def _drawn() -> list[numpy.ndarray]:
+    """Where those are now."""
+    if not _draws():
+        return []
+    from tenfold.fuse.torch_step import Randomness
+
+    return [numpy.frombuffer(pickle.dumps(Randomness(), protocol=5), numpy.uint8)]
 
 
 def _batches(fit: Fit, reading: Reading, member: Member) -> Any:

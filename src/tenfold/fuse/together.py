@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import hashlib
 import traceback
@@ -10,11 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy
-
 from tenfold.errors import BadCall
 from tenfold.fuse import Workshop, checkpoint, torch_light
-from tenfold.fuse.building import Member, construct, kind_of
+from tenfold.fuse.building import Member, construct, kind_of, same_params
 from tenfold.fuse.group import Group
 from tenfold.fuse.reading import Reading
 from tenfold.fuse.result import FitResult
@@ -51,17 +48,7 @@ def train(fit: Fit, tasks: Sequence[tuple[Here, Any]]) -> list[Any]:
 
 def _is(kept: Any, member: Member) -> bool:
     """Whether what was kept is this model's."""
-    if kept is None or kept.params.keys() != member.params.keys():
-        return False
-    return all(_equal(kept.params[name], member.params[name]) for name in kept.params)
-
-
-def _equal(one: Any, other: Any) -> bool:
-    if isinstance(one, numpy.ndarray) or isinstance(other, numpy.ndarray):
-        return numpy.array_equal(one, other)
-    with contextlib.suppress(Exception):  # a comparison that makes no single answer: then it starts anew
-        return bool(one == other)
-    return False
+    return kept is not None and same_params(kept.params, member.params)
 
 
 def _train(
@@ -154,7 +141,7 @@ def groups(
             member = members[place]
             before = saved.get(member.index)
             rows = (fit.rows_of(member), member.rows is None, fit.own_validation(member), fit.outputs_of(member))
-            apart.setdefault((rows, before and (before.epoch, before.chunk)), []).append(place)
+            apart.setdefault((rows, before and (before.epoch, before.chunk, before.shapes)), []).append(place)
         found += apart.values()
     return found
 

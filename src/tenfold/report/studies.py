@@ -49,7 +49,7 @@ def slices(trials: Sequence[Trial], name: str, sign: int) -> Figure:
         if _spans([trial.value for trial in own]):
             axes.set_yscale("log")
     every[0].set(ylabel=name)
-    if known:
+    if names:
         figure.colorbar(picture, ax=list(every), label="trial")
     return figure
 
@@ -132,14 +132,16 @@ def _scale(axes: Axes, which: str, places: Sequence[float], labels: list[str] | 
 
 def _unit(values: Sequence[Any]) -> tuple[list[float], list[tuple[float, str]]]:
     """Heights from 0 to 1, and what to write at which height."""
+    if not values:
+        return [], []
     places, labels = _places([value for value in values if value is not None])
     found = iter(places)
     every = [next(found) if value is not None else math.nan for value in values]
     is_log = labels is None and _spans(places)
     scaled = numpy.log(every) if is_log else numpy.asarray(every)
-    low, high = (float(numpy.nanmin(scaled)), float(numpy.nanmax(scaled))) if places else (0.0, 1.0)
+    low, high = float(numpy.nanmin(scaled)), float(numpy.nanmax(scaled))
     heights = (scaled - low) / (high - low) if high > low else numpy.full(len(every), 0.5)
     if labels is not None:
         return list(heights), [((n - low) / max(high - low, 1e-9), label) for n, label in enumerate(labels)]
-    ends = [(0.0, f"{min(places):.3g}"), (1.0, f"{max(places):.3g}")] if high > low else [(0.5, f"{places[0]:.3g}")]
-    return list(heights), ends
+    ends = [(0.0, min(places)), (1.0, max(places))] if high > low else [(0.5, places[0])]
+    return list(heights), [(height, f"{number:.3g}") for height, number in ends]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from tenfold.search import pruners
@@ -41,18 +41,21 @@ class Search:
         objective: str | None,
         sign: int,
         numbered: bool,
+        known: Collection[tuple[int, int]] = (),
     ) -> None:
+        """`known`: (trial, steps before it) of legs that are done already, and so are no question any more."""
         self._suggestions = suggestions
         self._pruner = pruner
         self._most = trials
         self._made = Legs(folds, objective, numbered=numbered)
         self._sign = sign
         self._exhausted = False
+        self._known = known
         self._ends: dict[int, list[End]] = {}  # of paused trials
         self.trials: list[Trial] = []
 
     def next(self) -> list[Leg] | None:
-        promoted = self._pruner.promoted(closing=False)
+        promoted = self._promoted(closing=False)
         if promoted is None and not self._exhausted:
             params = self._suggestions.ask() if self._most is None or len(self.trials) < self._most else None
             if params is not None:
@@ -60,8 +63,16 @@ class Search:
                 return self._legs(self.trials[-1], None)
             self._exhausted = True
         if promoted is None and all(trial.state != "running" for trial in self.trials):
-            promoted = self._pruner.promoted(closing=True)
+            promoted = self._promoted(closing=True)
         return None if promoted is None else self._legs(self.trials[promoted], self._ends.pop(promoted))
+
+    def _promoted(self, *, closing: bool) -> int | None:
+        for trial in self._ends:
+            if (trial, self.trials[trial].steps) in self._known:
+                return trial
+        while (found := self._pruner.promoted(closing=closing)) is not None and found not in self._ends:
+            pass  # it has gone on already
+        return found
 
     def _legs(self, trial: Trial, before: Sequence[End] | None) -> list[Leg]:
         stop = self._pruner.stop(trial.number, trial.steps)
@@ -81,7 +92,7 @@ class Search:
             self._pruner.reached(trial, found.steps, self._sign * found.value)
         else:
             found.state = "complete"
-            self._pruner.ended({step: self._sign * value for step, value in found.curve.items()})
+            self._pruner.ended(trial, {step: self._sign * value for step, value in found.curve.items()})
         self._suggestions.tell(trial, found.values, found.curve, complete=found.state == "complete")
 
     def close(self) -> None:

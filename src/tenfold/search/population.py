@@ -1,7 +1,8 @@
 """Population-based training: all trials at once, in stretches; the worst go on with the best ones' weights.
 
 After each stretch, a trial among the worst takes over the weights (or the files) and the parameters of one among the
-best, and its numbers are moved a little. So a schedule of parameters is found while the models are trained, once.
+best, and its numbers are moved a little. So a schedule of parameters is found while the models are trained, once. Of
+models, whole numbers and choices are not moved: they are widths and kinds of layers, and weights would not fit.
 """
 
 from __future__ import annotations
@@ -72,7 +73,10 @@ class Population:
         seed: int,
         take_over: Callable[[int, int, int], None],
     ) -> None:
-        """`take_over(trial, donor, step)`: for tasks that keep files, the trial goes on with the donor's."""
+        """`take_over(trial, donor, step)`: for tasks that keep files, the trial goes on with the donor's.
+
+        `numbered`: trials are models, which take over weights. What may change the shape of those stays as it is.
+        """
         self._space = space
         self._suggestions = suggestions
         self._settings = settings
@@ -81,6 +85,7 @@ class Population:
         self._every = settings.every or max(1, steps // 5)
         self._made = Legs(folds, objective, numbered=numbered)
         self._sign = sign
+        self._are_models = numbered
         self._random = random.Random(seed)
         self._take_over = take_over
         self._ends: dict[int, list[End]] = {}
@@ -146,7 +151,10 @@ class Population:
     def _moved(self, params: dict[str, Any]) -> dict[str, Any]:
         found = dict(params)
         for name, number in self._space.numbers(params).items():
-            found[name] = self._other(number, params[name])
+            if not (self._are_models and number.whole):
+                found[name] = self._other(number, params[name])
+        if self._are_models:
+            return found
         for name, choice in self._space.choices(params).items():
             if self._random.random() < self._settings.again:
                 found[name] = self._random.choice(choice.values)

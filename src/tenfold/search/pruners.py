@@ -26,7 +26,7 @@ class Pruner(Protocol):
     def reached(self, trial: int, steps: int, value: float) -> None:
         """A trial has paused."""
 
-    def ended(self, curve: Curve) -> None:
+    def ended(self, trial: int, curve: Curve) -> None:
         """A trial has come to its end."""
 
     def promoted(self, *, closing: bool) -> int | None:
@@ -45,7 +45,7 @@ class Never:
     def reached(self, trial: int, steps: int, value: float) -> None:
         """Nobody pauses."""
 
-    def ended(self, curve: Curve) -> None:
+    def ended(self, trial: int, curve: Curve) -> None:
         """Nothing to learn."""
 
     def promoted(self, *, closing: bool) -> int | None:
@@ -155,9 +155,8 @@ class Ladders:
     def reached(self, trial: int, steps: int, value: float) -> None:
         self._ladder(trial).reached(trial, steps, value)
 
-    def ended(self, curve: Curve) -> None:
-        for ladder in self._ladders:
-            ladder.finished += 1
+    def ended(self, trial: int, curve: Curve) -> None:
+        self._ladder(trial).finished += 1
 
     def promoted(self, *, closing: bool) -> int | None:
         for ladder in self._ladders:
@@ -201,7 +200,7 @@ class _Medians(Never):
         self._warmup = warmup
         self._curves: list[Curve] = []
 
-    def ended(self, curve: Curve) -> None:
+    def ended(self, trial: int, curve: Curve) -> None:
         if curve:
             self._curves.append({step: math.inf if math.isnan(value) else value for step, value in curve.items()})
 

@@ -38,7 +38,7 @@ class End:
     error: str | None = None
     """Why it failed, with the traceback."""
     repeated: bool = False
-    """It did not go on from where it was, but began again."""
+    """It began again from its first step, where it was to go on."""
 
     def at(self, step: int) -> float | None:
         """The first objective after a step; where it has ended before, what it had come to."""
@@ -68,10 +68,10 @@ class Trial:
     """How long its tasks took."""
     error: str | None = field(default=None, repr=False)
     """Of a failed one: why, with the worker's traceback."""
+    repeated: bool = field(default=False, repr=False)
+    """It had no checkpoint to go on from, and has done steps again that it had done before."""
     lineage: list[dict[str, Any]] = field(default_factory=list, repr=False)
     """In a population: what it took over from which trial, and when."""
-    repeated: bool = False
-    """It was promoted and began again from its first step, because its task keeps no checkpoint."""
     places: list[int] = field(default_factory=list, repr=False)
     """Of its last legs in the journal, one a fold."""
     _results: Sequence[Any] = field(default=(), repr=False)
@@ -109,9 +109,9 @@ class Trial:
     def take(self, ends: Sequence[End], seconds: float) -> None:
         """What has become of its folds by now; `seconds` are those of the legs that are new."""
         self.places = [end.index for end in ends]
-        self.repeated = self.repeated or any(end.repeated for end in ends)
         self.seconds += seconds
         self.error = next((end.error for end in ends if end.error is not None), None)
+        self.repeated |= any(end.repeated for end in ends)
         self.curve |= _mean(ends)
         self.steps = max(self.curve, default=self.steps)
         every = [end.values for end in ends if end.values is not None]

@@ -3,7 +3,7 @@
     estimator, classifier, regressor     what scikit-learn asks of an estimator
     keras, torch                         what differs between the two
     forms, making, training, trained     from y and `build` to a model, and from its outputs to predictions
-    search                               GridSearch and RandomSearch
+    search, suggested                    GridSearch and RandomSearch; Search, with a sampler and a pruner
     gathering                            the calls that scikit-learn's search would make, all of them at once
     fused, apart                         how those are run: as one `Fit`, or as tasks of `map`
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tenfold.sklearn.keras import KerasRegressor as KerasRegressor
     from tenfold.sklearn.search import GridSearch as GridSearch
     from tenfold.sklearn.search import RandomSearch as RandomSearch
+    from tenfold.sklearn.suggested import Search as Search
     from tenfold.sklearn.torch import TorchClassifier as TorchClassifier
     from tenfold.sklearn.torch import TorchRegressor as TorchRegressor
 
@@ -32,6 +33,7 @@ _HOMES = {
     "TorchRegressor": "tenfold.sklearn.torch",
     "GridSearch": "tenfold.sklearn.search",
     "RandomSearch": "tenfold.sklearn.search",
+    "Search": "tenfold.sklearn.suggested",
 }
 __all__ = [*_HOMES]  # noqa: PLE0604
 _SEARCHES_OF_KERAS = ({"GridSearch", "RandomSearch"}, {"KerasClassifier", "KerasRegressor"})

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tenfold.dispatch.pair import Pair
 from tenfold.dispatch.results import Results
 from tenfold.dispatch.study import Study, shown
 from tenfold.engines import Crew
+from tenfold.fuse.fit import Fit
 from tenfold.fuse.result import FitResult
 from tenfold.plan.groups import cut
 from tenfold.search import pruners
@@ -73,6 +75,10 @@ def tune(
     asynchronous    suggest as trials end, whoever is first: never waits, and is another study every time
 
     The others are those of `tenfold.map`. With `run=`, a call that was killed goes on with the same trials.
+
+    A function may be stopped in `here().report`, and called again to go on: it finds its files in `here().folder`. It
+    should write its checkpoint before it reports a step, and report that step again when it goes on from it: so nothing
+    is lost, whenever it is killed. A report that has come before does not count twice.
     """
     settings = Settings(cpus, gpus, memory, workers, isolate, retries, timeout, seed, engine, run, fresh, progress)
     others = settings.faults()
@@ -81,10 +87,12 @@ def tune(
     )
     _try_one(wanted, seed)
     with opened("tune", wanted.task, settings, total=None, on_error="collect", parts=wanted.parts()) as call:
-        known = known_legs(call.journal) if asynchronous else {}
-        begun = {leg.trial: leg.params for leg in known.values() if leg is not None and leg.start == 0}
+        known = [leg for leg in known_legs(call.journal).values() if leg is not None] if asynchronous else []
+        begun = {leg.trial: leg.params for leg in known if leg.start == 0}
+        if asynchronous:
+            _forget_files(call, begun)
         suggested = Suggestions(wanted.space, wanted.source, seed, wanted.objective.directions, begun)
-        course = _course(wanted, suggested, seed, call)
+        course = _course(wanted, suggested, seed, call, {(leg.trial, leg.start) for leg in known})
         feed = _feed(wanted, course, call)
         call.run(lambda: _crew(wanted, call, feed), feed)
         course.close()
@@ -95,9 +103,19 @@ def tune(
     results = Results(
         call.journal, feed.drawn, seconds=call.watch.seconds, workers=len(call.plan.seats), received=received
     )
-    _warn(course.trials)
+    _tell_repeated(course.trials)
     refit = _refit(wanted.task, seed) if isinstance(wanted.task, Fits) and wanted.folds else None
     return Study(course.trials, wanted.objective, suggested, results, refit)
+
+
+def _tell_repeated(trials: list[Trial]) -> None:
+    count = sum(trial.repeated for trial in trials)
+    if count:
+        warnings.warn(
+            f"{count} of {len(trials)} trials began again from their first step where they were to go on. The results "
+            "are right, but it took longer: keep a checkpoint in tenfold.here().folder, and go on from what is there",
+            stacklevel=3,
+        )
 
 
 def _try_one(wanted: Wanted, seed: int) -> None:
@@ -108,20 +126,20 @@ def _try_one(wanted: Wanted, seed: int) -> None:
         wanted.task.check([Leg(0, params or {}, None)])
 
 
-def _warn(trials: list[Trial]) -> None:
-    repeated = sum(trial.repeated for trial in trials)
-    if repeated:
-        warnings.warn(
-            f"{repeated} trials that went on began again from their first step: the task keeps no checkpoint. "
-            "Save what it goes on from in tenfold.here().folder, and look there when it starts",
-            stacklevel=3,
-        )
-
-
 # -- running ----------------------------------------------------------------------------------------------------------
 
 
-def _course(wanted: Wanted, suggested: Suggestions, seed: int, call: Call) -> Course:
+def _forget_files(call: Call, begun: Collection[int]) -> None:
+    """Of trials that were under way when the study was stopped: without an order, others are suggested for them."""
+    folder = Path(call.job.folder)
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.name.isdecimal() and int(path.name) not in begun:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _course(
+    wanted: Wanted, suggested: Suggestions, seed: int, call: Call, known: Collection[tuple[int, int]]
+) -> Course:
     is_fit = isinstance(wanted.task, Fits)
     name, sign = wanted.objective.names[0], wanted.objective.sign
     if isinstance(wanted.sampler, Pbt):
@@ -142,7 +160,14 @@ def _course(wanted: Wanted, suggested: Suggestions, seed: int, call: Call) -> Co
         )
     decides = wanted.pruner.pruner(wanted.steps) if wanted.pruner is not None else pruners.Never()
     return Search(
-        suggested, decides, trials=wanted.trials, folds=wanted.folds, objective=name, sign=sign, numbered=is_fit
+        suggested,
+        decides,
+        trials=wanted.trials,
+        folds=wanted.folds,
+        objective=name,
+        sign=sign,
+        numbered=is_fit,
+        known=known,
     )
 
 
@@ -202,7 +227,17 @@ def _refit(task: Fits, seed: int) -> Callable[[Trial], FitResult]:
     """Train a trial's model on all rows, here and now."""
 
     def refit(trial: Trial) -> FitResult:
-        result = task.fit({"seed": seeds.number(seed, trial.number), **trial.params})
-        return task.received(result)  # type: ignore[no-any-return]
+        fit = _without_held_out(task.fit, trial)
+        return task.received(fit({"seed": seeds.number(seed, trial.number), **trial.params}))  # type: ignore[no-any-return]
 
     return refit
+
+
+def _without_held_out(fit: Fit, trial: Trial) -> Fit:
+    """Where no rows are held out, nothing says when to stop: then after as many epochs as the folds took on average."""
+    if fit.stopping is None or fit.validation is not None or fit.validation_columns is not None:
+        return fit
+    ends = [one.epochs if one.best_epoch is None else one.best_epoch + 1 for one in trial.result]
+    found = copy.copy(fit)
+    found.stopping, found.epochs = None, round(sum(ends) / len(ends))
+    return found

@@ -100,7 +100,7 @@ class Judge:
         if value is None:
             return None
         if self.last is not None and step <= self.last:
-            self.repeated = self.repeated or self.steps == self._leg.start > 0
+            self.repeated = self.repeated or (step < self.last and self.steps == self._leg.start > 0)
             return None  # done before, or told of twice
         self.steps = step + 1 if self._leg.numbered else self.steps + 1
         self.last = step

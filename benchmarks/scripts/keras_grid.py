@@ -1,4 +1,4 @@
-"""A grid search over a small Keras classifier: `grid_search.py CONTESTANT RATES EPOCHS FILE`. Prints the best score.
+"""A grid search over a small Keras classifier: `keras_grid.py CONTESTANT RATES EPOCHS FILE`. Prints the best score.
 
 The model and the search of the question "How can TensorFlow training be parallelized using joblib and Dask?":
 64-128-10, learning rates x 3 folds, on the digits. Contestants: tenfold (its own estimator and search), scikeras

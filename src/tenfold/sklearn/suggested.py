@@ -1,0 +1,168 @@
+"""`Search`: candidates as a sampler suggests them, and as a pruner lets them go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_random_state
+
+from tenfold.errors import BadCall
+from tenfold.search import pruners, suggestions
+from tenfold.search.course import Search as Course
+from tenfold.search.space import Space
+from tenfold.search.suggestions import Suggestions
+from tenfold.search.trial import End
+from tenfold.sklearn import placing
+from tenfold.sklearn.estimator import Estimator
+from tenfold.sklearn.search import Evaluate, Searching
+from tenfold.work.leg import Leg, Why
+
+AT_ONCE = 16  # as of tenfold.tune
+
+
+class Search(Searching, BaseSearchCV):  # type: ignore[misc]
+    """A search of scikit-learn's, whose candidates come from a sampler; with a pruner, most are given up early.
+
+    estimator      any of scikit-learn's; to be pruned, one of ours, or a pipeline that ends with one
+    space          name -> tenfold.uniform, loguniform, integer, logint, choice, constant, or a list of values
+    trials, sampler, pruner, at_once    as of tenfold.tune; pruner="asha" or "hyperband": candidates are compared after
+                   1, 3, 9 ... epochs, and go on from where they were
+    random_state   of the sampler
+    scoring ... return_train_score    as of GridSearchCV; n_jobs is how many at once, None and -1 for as many as fit
+    engine, progress, retries, cpus, gpus, memory    as of tenfold.map, for each fit
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        space: Mapping[str, Any],
+        *,
+        trials: int | None = None,
+        sampler: Any = None,
+        pruner: Any = None,
+        at_once: int | None = None,
+        random_state: Any = None,
+        scoring: Any = None,
+        n_jobs: int | None = None,
+        refit: bool | str | Callable[..., int] = True,
+        cv: Any = None,
+        verbose: int = 0,
+        pre_dispatch: int | str = "2*n_jobs",
+        error_score: float | str = numpy.nan,
+        return_train_score: bool = False,
+        engine: Any = None,
+        progress: bool | None = None,
+        retries: int = 1,
+        cpus: float = 1,
+        gpus: float = 0,
+        memory: int | str | None = None,
+    ) -> None:
+        super().__init__(
+            estimator,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            refit=refit,
+            cv=cv,
+            verbose=verbose,
+            pre_dispatch=pre_dispatch,
+            error_score=error_score,
+            return_train_score=return_train_score,
+        )
+        self.space = space
+        self.trials = trials
+        self.sampler = sampler
+        self.pruner = pruner
+        self.at_once = at_once
+        self.random_state = random_state
+        self.engine = engine
+        self.progress = progress
+        self.retries = retries
+        self.cpus = cpus
+        self.gpus = gpus
+        self.memory = memory
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> Any:  # noqa: N803
+        """Fit candidates as they are suggested, and the best one on all rows. Arguments as scikit-learn's."""
+        self._look()
+        return super().fit(X, y, **params)
+
+    def _look(self) -> None:
+        """Refuse what cannot work, all of it in one message."""
+        space = Space(self.space)
+        pruner = pruners.chosen(self.pruner)
+        faults = [*suggestions.check(self._sampler(space), space, self.trials, 1), *pruners.check(pruner)]
+        if pruner is not None and not isinstance(pruner, pruners.Asha | pruners.Hyperband):
+            faults.append(f"pruner={self.pruner!r}: a search compares candidates between epochs; 'asha', 'hyperband'")
+        if pruner is not None and self._ours is None:
+            faults.append(
+                f"pruner={self.pruner!r}: {type(self.estimator).__name__} cannot go on from where it was; "
+                "take a KerasClassifier, or leave pruner= out"
+            )
+        if faults:
+            raise BadCall("; ".join(faults))
+
+    def _sampler(self, space: Space) -> Any:
+        return self.sampler or ("grid" if self.trials is None and space.is_grid else "tpe")
+
+    @property
+    def _ours(self) -> tuple[str, int] | None:
+        """What the estimator's epochs are called in a candidate, and how many; None for one that has none."""
+        name, last = ("", self.estimator)
+        if isinstance(self.estimator, Pipeline):
+            name, last = self.estimator.steps[-1]
+        if not isinstance(last, Estimator):
+            return None
+        return f"{name}__epochs" if name else "epochs", int(last.get_params(deep=False)["epochs"])
+
+    def _evaluate(self, evaluate: Evaluate) -> None:
+        space = Space(self.space)
+        sampler = self._sampler(space)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        suggested = Suggestions(space, sampler, seed, ["maximize"])
+        pruner = pruners.chosen(self.pruner)
+        decides = pruners.Never() if pruner is None or self._ours is None else pruner.pruner(self._ours[1])
+        course = Course(suggested, decides, trials=self.trials, folds=None, objective=None, sign=-1, numbered=True)
+        most = self.at_once or (AT_ONCE if suggestions.is_informed(sampler) else 10**9)
+        with placing.in_legs(self._ours[1] if pruner is not None and self._ours is not None else None):
+            while legs := _next(course, most):
+                self._tell(course, legs, evaluate(self._candidates(legs)))
+
+    def _candidates(self, legs: Sequence[Leg]) -> list[dict[str, Any]]:
+        if self.pruner is None or self._ours is None:
+            return [leg.params for leg in legs]
+        name, most = self._ours
+        return [{**leg.params, name: leg.stop or most} for leg in legs]
+
+    def _tell(self, course: Course, legs: Sequence[Leg], results: Mapping[str, Any]) -> None:
+        metric = self.refit if isinstance(self.refit, str) else "score"
+        column = f"mean_test_{metric}"
+        if column not in results:
+            raise BadCall(f"refit={self.refit!r}: with several metrics, say which one is looked for, by its name")
+        for leg, score in zip(legs, results[column][-len(legs) :], strict=True):
+            steps = leg.stop or (self._ours[1] if self._ours is not None else 1)
+            failed = "its score is not a number" if numpy.isnan(score) else None
+            why: Why | None = "paused" if leg.stop is not None else "finished"
+            end = End(
+                0, None if failed else why, None if failed else (float(score),), {steps: float(score)}, error=failed
+            )
+            course.tell(leg.trial, [end])
+
+    def _select_best_index(self, refit: Any, refit_metric: str, results: Mapping[str, Any]) -> int:
+        """Of those that came to their end."""
+        if callable(refit) or self.pruner is None or self._ours is None:
+            return int(BaseSearchCV._select_best_index(refit, refit_metric, results))
+        name, most = self._ours
+        arrived = numpy.array([params[name] == most for params in results["params"]])
+        scores = numpy.where(arrived, results[f"mean_test_{refit_metric}"], -numpy.inf)
+        return int(numpy.nanargmax(scores))
+
+
+def _next(course: Course, most: int) -> list[Leg]:
+    found: list[Leg] = []
+    while len(found) < most and (legs := course.next()) is not None:
+        found += legs
+    return found
