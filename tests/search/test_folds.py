@@ -87,7 +87,7 @@ def test_what_is_no_folds(cv: Any, told: str) -> None:
 
 def end(why: Any, value: float, steps: int, index: int = 0) -> End:
     curve = dict.fromkeys(range(1, steps + 1), value)
-    return End(index, why, (value,), curve, 1.0, steps - 1, "state" if why == "paused" else None)
+    return End(index, why, (value,), curve, 1.0, steps - 1)
 
 
 def search(trials: int = 1) -> Search:
@@ -124,7 +124,7 @@ def test_a_fold_that_has_ended_waits_for_the_others() -> None:
     assert (trial.value, trial.steps, trial.curve) == (3.0, 2, {1: 3.0, 2: 3.0})
     legs = course.next()
     assert legs is not None
-    assert [(leg.fold, leg.start, leg.stop, leg.state) for leg in legs] == [(0, 2, 4, "state")]
+    assert [(leg.fold, leg.start, leg.stop, leg.after) for leg in legs] == [(0, 2, 4, 0)]
     course.tell(0, [end("finished", 1.0, 3, 2)])
     assert course.next() is None
     assert (trial.state, trial.value, trial.spread, trial.steps) == ("complete", 1.5, 0.5, 3)

@@ -268,9 +268,9 @@ def searched(
         stop = leg.stop or most
         curve = dict.fromkeys(range(leg.start + 1, stop + 1), values[leg.trial])
         why: Why = "finished" if stop == most else "paused"
-        end = End(index, why, (values[leg.trial],), curve, 1.0, stop - 1, f"state {stop}")
+        end = End(index, why, (values[leg.trial],), curve, 1.0, stop - 1)
         failed = End(index, None, None, {}, 1.0, error="it failed")
-        assert (leg.state is None) == (leg.start == 0)
+        assert (leg.after is None) == (leg.start == 0)
         course.tell(leg.trial, [failed if (leg.trial, leg.start) in fails else end])
         index += 1
     course.close()

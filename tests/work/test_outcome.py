@@ -5,12 +5,14 @@ from __future__ import annotations
 import copyreg
 import pickle
 import signal
+import threading
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tblib import pickling_support
 
 from tenfold import errors
 from tenfold.work import exits, parcel
@@ -100,11 +102,44 @@ class Unprintable(Exception):
         raise RuntimeError("no text")
 
 
-def test_exceptions_that_cannot_be_pickled_travel_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+class Holding(Exception):
+    """Has something with it that cannot travel at all."""
+
+    def __init__(self) -> None:
+        super().__init__("holds a lock")
+        self.lock = threading.Lock()
+
+
+def test_an_exception_with_arguments_of_its_own_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(copyreg.dispatch_table, Stubborn, raising=False)  # Dask, where it is imported, could pickle it
-    failure = raised(Stubborn(5, reason="because"))
+    error = Stubborn(5, reason="because")
+    error.hint = "also"
+    found = original(raised(error))
+    assert isinstance(found, Stubborn)
+    assert (str(found), found.hint) == ("5: because", "also")
+
+
+def test_a_traceback_that_is_too_deep_does_not_keep_an_exception_from_travelling() -> None:
+    def descend(depth: int) -> None:
+        descend(depth + 1)
+
+    before = dict(copyreg.dispatch_table)
+    try:
+        descend(0)
+    except RecursionError as error:
+        pickling_support.install(error)
+        try:
+            failure = raised(error)
+        finally:
+            copyreg.dispatch_table.clear()
+            copyreg.dispatch_table.update(before)
+    assert isinstance(original(failure), RecursionError)
+
+
+def test_exceptions_that_cannot_be_pickled_travel_as_text() -> None:
+    failure = raised(Holding())
     assert failure.exception is None
-    assert "Stubborn: 5: because" in failure.summary
+    assert "Holding: holds a lock" in failure.summary
     assert outcome(failure).error.__cause__ is None
 
 

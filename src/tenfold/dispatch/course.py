@@ -59,7 +59,6 @@ class CourseFeed(Feed):
         self._turns: deque[tuple[int, list[int]]] = deque()  # trials under way, with the places of their legs
         self._settled: set[int] = set()
         self._groups: deque[list[int]] = deque()
-        self._alone: deque[tuple[int, str]] = deque()
         self._known = known_legs(journal) if resumable else {}
         self._places = {} if manner.in_order else {_key(leg): index for index, leg in self._known.items() if leg}
         if self._places:
@@ -82,7 +81,13 @@ class CourseFeed(Feed):
         if not self._groups:
             return None
         group = self._groups.popleft()
-        return self._batch(1, group, [self._legs[index] for index in group])
+        return self._batch(1, group, [self._loaded(self._legs[index]) for index in group])
+
+    def _loaded(self, leg: Leg) -> Leg:
+        """With what a model goes on from, which its last leg has brought back."""
+        if leg.after is None:
+            return leg
+        return replace(leg, state=getattr(self._journal.outcome(leg.after).value, "saved", None))
 
     def settled(self, indices: Sequence[int]) -> None:
         self._settled.update(indices)
@@ -90,7 +95,7 @@ class CourseFeed(Feed):
     def decline(self, index: int, item: Any, reason: str) -> None:
         """A leg that cannot be run with others, and so none of its trial's."""
         self.loners.add(item.trial)
-        self._legs[index] = replace(item, alone=reason)
+        self._legs[index] = replace(item, state=None, alone=reason)
         self._groups.append([index])
 
     def again(self, attempt: int, indices: Sequence[int], items: list[Any]) -> None:
@@ -159,7 +164,7 @@ class CourseFeed(Feed):
             self._legs.append(leg)
         if index in self._known:
             if self._manner.in_order:
-                same_item(self._journal, index, replace(leg, state=None))
+                same_item(self._journal, index, leg)
             self._settled.add(index)
         return index
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Iterable
 
 from tenfold.work.arrivals import Arrivals
 
@@ -35,9 +36,16 @@ def is_callers_process() -> bool:
 
 
 def _framework_comes(name: str) -> None:
+    from tenfold.nursery import used
+
+    tell(used.preloads(name))
+
+
+def tell(modules: Iterable[str]) -> None:
+    """Have the nursery import `modules`, in a process that may have one and was not asked to do without."""
     if "tenfold.nursery.process" in sys.modules or not is_callers_process():
-        return  # this is the nursery itself
-    from tenfold.nursery import client, used
+        return  # the first means that this is the nursery itself
+    from tenfold.nursery import client
 
     with contextlib.suppress(Exception):  # an import must never fail because of this; map will say what is wrong
-        client.get().preload(used.preloads(name))
+        client.get().preload(modules)

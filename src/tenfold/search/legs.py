@@ -36,7 +36,7 @@ class Legs:
                 fold if self._folds else None,
                 ends[fold].last if ends else None,
                 self._numbered,
-                ends[fold].state if ends else None,
+                ends[fold].index if ends else None,
             )
             for fold in range(self._folds or 1)
             if fold not in self._ended[trial.number]

@@ -47,8 +47,7 @@ class Objective:
                 raise BadCall(f"objective={name!r}: an epoch has {', '.join(result.history)}")
         curve = dict(enumerate(result.history[str(self.names[0])], 1))
         values = tuple(result.final[str(name)] for name in self.names)
-        saved = result.saved
-        return End(outcome.index, result.ended, values, curve, outcome.seconds, len(curve) - 1, saved)
+        return End(outcome.index, result.ended, values, curve, outcome.seconds, len(curve) - 1)
 
     def _of_function(self, tried: Tried, outcome: Outcome) -> End:
         curve = {steps: _reported(values, self.names[0]) for steps, values in tried.reported}

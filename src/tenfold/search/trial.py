@@ -33,8 +33,6 @@ class End:
     """How long it took."""
     last: int | None = None
     """The number of the last step, as it was reported."""
-    state: Any = field(default=None, repr=False)
-    """What it can go on from."""
     error: str | None = None
     """Why it failed, with the traceback."""
     repeated: bool = False

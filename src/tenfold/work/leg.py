@@ -47,8 +47,10 @@ class Leg:
     """The number of the last step that was reported before."""
     numbered: bool = False
     """Steps have the numbers 0, 1, 2 and so on, as epochs do; else each report is one step."""
+    after: int | None = None
+    """The place of the leg that it goes on from."""
     state: Any = field(default=None, compare=False, repr=False)
-    """What a model goes on from; it is not kept with the item."""
+    """What a model goes on from: found in the journal when it is sent, and not kept with the item."""
     alone: str | None = field(default=None, compare=False)
     """Why it cannot be run with others, where that was found out."""
 

@@ -19,7 +19,7 @@ import pickle
 import struct
 import tempfile
 from collections import ChainMap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -38,6 +38,8 @@ _ATOMS = frozenset({int, float, str, bool, type(None), complex, bytes})
 _COUNT = struct.Struct("<I")
 
 Buffer = bytes | bytearray | memoryview | mmap.mmap
+Ways = Mapping[type, Callable[[Any], Any]]
+"""How values of a type are pickled: what `copyreg` calls a reduction function, by type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +92,20 @@ class Sealed:
         return self.content
 
 
-def pack(value: object, beside: int = BESIDE) -> Parcel:
+def pack(value: object, beside: int = BESIDE, ways: Ways | None = None) -> Parcel:
     """Pickle `value` for another process, with buffers of `beside` bytes and more kept beside the pickle.
 
+    `ways` says how values of some types are pickled, before everything else; it may be asked twice for one value.
     Raises what pickle raises where that is not possible.
     """
     if type(value) in _ATOMS:
         return Parcel(pickle.dumps(value, PROTOCOL))
     try:
-        parcel = _dump(value, _Plain, beside)
+        parcel = _dump(value, _Plain, beside, ways)
     except Exception:  # plain pickle fails in many ways; cloudpickle has the last word
-        return _dump(value, _ByValue, beside)
+        return _dump(value, _ByValue, beside, ways)
     by_value = b"__main__" in parcel.body or cloudpickle.list_registry_pickle_by_value()
-    return _dump(value, _ByValue, beside) if by_value else parcel
+    return _dump(value, _ByValue, beside, ways) if by_value else parcel
 
 
 def pack_function(function: Callable[..., Any]) -> Parcel:
@@ -166,22 +169,24 @@ def _nameless_file() -> int:
 class _Plain(pickle.Pickler):
     """Plain pickle with the frameworks' ways of pickling."""
 
-    def __init__(self, file: IO[bytes], beside: Callable[[pickle.PickleBuffer], bool]) -> None:
+    def __init__(self, file: IO[bytes], beside: Callable[[pickle.PickleBuffer], bool], ways: Ways) -> None:
         super().__init__(file, PROTOCOL, buffer_callback=beside)
-        table: ChainMap[Any, Any] = ChainMap(reducers(), copyreg.dispatch_table)
+        table: ChainMap[Any, Any] = ChainMap({**reducers(), **ways}, copyreg.dispatch_table)
         self.dispatch_table = table
 
 
 class _ByValue(cloudpickle.Pickler):  # type: ignore[misc]
     """cloudpickle with the frameworks' ways of pickling."""
 
-    def __init__(self, file: IO[bytes], beside: Callable[[pickle.PickleBuffer], bool]) -> None:
+    def __init__(self, file: IO[bytes], beside: Callable[[pickle.PickleBuffer], bool], ways: Ways) -> None:
         # Before __init__, because the table is read there: cloudpickle's own hides the base class's attribute.
-        self.dispatch_table = ChainMap(reducers(), cloudpickle.Pickler.dispatch_table)
+        self.dispatch_table = ChainMap({**reducers(), **ways}, cloudpickle.Pickler.dispatch_table)
         super().__init__(file, PROTOCOL, buffer_callback=beside)
 
 
-def _dump(value: object, pickler: type[_Plain] | type[_ByValue], least: int = BESIDE) -> Parcel:
+def _dump(
+    value: object, pickler: type[_Plain] | type[_ByValue], least: int = BESIDE, ways: Ways | None = None
+) -> Parcel:
     buffers: list[memoryview] = []
 
     def beside(buffer: pickle.PickleBuffer) -> bool:
@@ -192,7 +197,7 @@ def _dump(value: object, pickler: type[_Plain] | type[_ByValue], least: int = BE
         return False
 
     file = io.BytesIO()
-    pickler(file, beside).dump(value)
+    pickler(file, beside, ways or {}).dump(value)
     return Parcel(file.getvalue(), tuple(buffers))
 
 

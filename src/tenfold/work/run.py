@@ -173,12 +173,25 @@ def unsendable(what: str, error: BaseException) -> Failure:
 
 
 def _pickled(error: BaseException) -> bytes | None:
-    try:
-        body = parcel.pack(error).to_bytes()
-        parcel.unpack(body)
-    except Exception:
-        return None
-    return body
+    """An exception as a parcel that can be opened again: by its own way of pickling, or without that."""
+    by_itself: parcel.Ways = {}
+    for ways in (by_itself, {type(error): _reduce_error}):
+        with contextlib.suppress(Exception):
+            body = parcel.pack(error, ways=ways).to_bytes()
+            parcel.unpack(body)
+            return body
+    return None
+
+
+def _reduce_error(error: BaseException) -> Any:
+    """Its type and values: without an `__init__` that wants other arguments, or the traceback that tblib adds."""
+    return _rebuild_error, (type(error), error.args, vars(error))
+
+
+def _rebuild_error(kind: type[BaseException], args: tuple[Any, ...], values: dict[str, Any]) -> BaseException:
+    error = kind.__new__(kind, *args)
+    vars(error).update(values)
+    return error
 
 
 def _without_our_frames(tb: TracebackType | None) -> TracebackType | None:

@@ -1,0 +1,72 @@
+"""scikit-learn's own tests of searches and of cross-validation, with tenfold's backend as the default one.
+
+Most of them ask for no number of jobs and so run in one process. Therefore two things are tested here: those that ask
+for one, as they are; and all tests of searches with two jobs wherever none is asked for. With WHOLE_SUITES=1 it is all
+tests of both files in both ways, which takes four minutes.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+
+import suites
+
+SEARCH = "sklearn.model_selection.tests.test_search"
+VALIDATION = "sklearn.model_selection.tests.test_validation"
+WHOLE = os.environ.get("WHOLE_SUITES") == "1"
+
+IN_OTHER_PROCESSES = {
+    "test_grid_search_cv_splits_consistency": "its splitter holds a generator, which cannot be pickled",
+    "test_multi_metric_search_forwards_metadata": "looks for fitted estimators in a list in the caller's memory",
+    "test_search_callbacks_receive_search_instance": "a callback must be given the caller's object, and not its equal",
+    "test_search_callbacks_with_partial_fit_failures": "its callback sends a class of a function by plain pickle",
+    "test_searchcv_raise_warning_with_non_finite_score": "its scorer counts its calls in the caller's memory",
+}
+"""Tests of searches that fail with two jobs on any backend that has processes; loky's failures are these and three more."""
+
+IN_OTHER_PROCESSES_OF_VALIDATION = {
+    "test_cross_val_predict": "waits in the caller for a warning of a call",
+    "test_cross_val_predict_decision_function_shape": "two calls fail in two ways, and it names the one that must be first",
+    "test_cross_val_score_failing_scorer": "waits in the caller for a warning of a call",
+    "test_cross_val_score_score_func": "its scorer counts its calls in the caller's memory",
+    "test_cross_validate_failing_scorer": "waits in the caller for a warning of a call",
+    "test_cross_validate_invalid_scoring_param": "waits in the caller for a warning of a call",
+    "test_learning_curve_exploit_incremental_learning_routing": "looks for estimators in a list in the caller's memory",
+    "test_validation_functions_routing": "looks for estimators in a list in the caller's memory",
+}
+
+
+def check(found: dict[str, tuple[str, str]], exceptions: dict[str, str], at_least: int) -> None:
+    assert len([name for name, (outcome, _) in found.items() if outcome == "passed"]) >= at_least
+    faults = suites.compare(found, exceptions)
+    assert not faults, "\n\n".join(faults)
+
+
+def with_jobs(module: str) -> list[str]:
+    """The tests of a module that say n_jobs."""
+    spec = importlib.util.find_spec(module)
+    text = Path(spec.origin).read_text()
+    tests = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    return [test.name for test in tests if "n_jobs" in ast.get_source_segment(text, test)]
+
+
+def test_those_that_ask_for_jobs_pass(tmp_path: Path) -> None:
+    names = [name for module in (SEARCH, VALIDATION) for name in with_jobs(module) if name.startswith("test_")]
+    assert len(names) >= 5
+    chosen = [] if WHOLE else ["-k", " or ".join(names)]
+    check(suites.run(tmp_path, ["--pyargs", SEARCH, VALIDATION, *chosen]), {}, at_least=200 if WHOLE else 5)
+
+
+def test_searches_pass_with_two_jobs_everywhere(tmp_path: Path) -> None:
+    check(suites.run(tmp_path, ["--pyargs", SEARCH], jobs=2), IN_OTHER_PROCESSES, at_least=120)
+
+
+@pytest.mark.skipif(not WHOLE, reason="takes a minute; WHOLE_SUITES=1 runs it")
+def test_cross_validation_passes_with_two_jobs_everywhere(tmp_path: Path) -> None:
+    found = suites.run(tmp_path, ["--pyargs", VALIDATION], jobs=2)
+    check(found, IN_OTHER_PROCESSES_OF_VALIDATION, at_least=95)
