@@ -64,3 +64,22 @@ def dies_once(n_features: int, n_classes: int, folder: str, lr: float = 0.1) -> 
         mark.touch()
         os._exit(9)
     return torch_classes(n_features, n_classes, lr)
+
+
+def keras_one_hot(n_features: int, n_classes: int, lr: float = 0.1) -> Any:
+    import keras
+    from keras import layers
+
+    model = keras.Sequential([keras.Input((n_features,)), layers.Dense(8, "tanh"), layers.Dense(n_classes, "softmax")])
+    model.compile(keras.optimizers.Adam(lr), "categorical_crossentropy", metrics=["accuracy"])
+    return model
+
+
+def keras_two(n_features: int, lr: float = 0.1) -> Any:
+    """One output for two classes, of a loss that nothing in this code names."""
+    import keras
+    from keras import layers
+
+    model = keras.Sequential([keras.Input((n_features,)), layers.Dense(8, "tanh"), layers.Dense(1, "sigmoid")])
+    model.compile(keras.optimizers.Adam(lr), keras.losses.get("_".join(["binary", "crossentropy"])))
+    return model

@@ -36,7 +36,7 @@ _HOMES = {
     "Search": "tenfold.sklearn.suggested",
 }
 __all__ = [*_HOMES]  # noqa: PLE0604
-_SEARCHES_OF_KERAS = ({"GridSearch", "RandomSearch"}, {"KerasClassifier", "KerasRegressor"})
+_SEARCHES_OF_KERAS = ({"GridSearch", "RandomSearch", "Search"}, {"KerasClassifier", "KerasRegressor"})
 _asked: set[str] = set()
 
 

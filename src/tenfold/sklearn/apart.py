@@ -15,6 +15,9 @@ from tenfold.sklearn.gathering import Call
 from tenfold.sklearn.placing import Where
 from tenfold.verbs.map import map  # noqa: A004
 
+TOLD = ("parameters", "split_progress")
+"""They stay with their call, to tell it by."""
+
 
 def run(calls: Sequence[Call], where: Where) -> list[Any]:
     """Make the calls in workers."""
@@ -37,11 +40,11 @@ def _apart(calls: Sequence[Call]) -> tuple[list[Any], list[Parts]]:
             shared.append(value)
         return places[id(value)]
 
-    items = [
-        Parts(split(call.function), [split(v) for v in call.args], {n: split(v) for n, v in _kwargs(call).items()})
-        for call in calls
-    ]
-    return shared, items
+    def parts(call: Call) -> Parts:
+        kwargs = {n: v if n in TOLD else split(v) for n, v in _kwargs(call).items()}
+        return Parts(split(call.function), [split(value) for value in call.args], kwargs)
+
+    return shared, [parts(call) for call in calls]
 
 
 def _values(call: Call) -> Iterator[Any]:
