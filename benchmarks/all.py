@@ -16,7 +16,7 @@ from typing import Any
 
 from contest import Goal, add_options, say
 
-BENCHMARKS = ("iterations", "startup", "dispatch", "threads", "clusters", "fuse")
+BENCHMARKS = ("iterations", "startup", "dispatch", "threads", "joblib_backend", "clusters", "fuse")
 
 
 def main() -> int:
