@@ -24,7 +24,8 @@ import psutil
 
 T = TypeVar("T")
 
-PACKAGES = ("tenfold", "joblib", "numpy", "tensorflow-cpu", "tensorflow", "keras", "torch", "jax", "distributed", "ray")
+_LIBRARIES = ("joblib", "scikit-learn", "numpy", "tensorflow-cpu", "tensorflow", "keras", "torch", "jax")
+PACKAGES = ("tenfold", *_LIBRARIES, "distributed", "ray")
 PROBE = 0.5  # seconds for which the machine is tried before and after
 TENFOLD = "tenfold"
 """What every benchmark calls the contestant that the others are compared with."""

@@ -167,7 +167,7 @@ def test_what_runs_beside_a_call_that_fails_is_killed(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("two")
 def test_what_cannot_be_pickled_is_named() -> None:
-    with pytest.raises(Exception, match="Could not pickle the task to send to the workers.*generator"):
+    with pytest.raises(Exception, match=r"Could not pickle the task to send to the workers.*generator"):
         Parallel()(delayed(list)(n for n in range(3)) for _ in range(3))
     with pytest.raises(TypeError, match="cannot pickle 'generator' object"):
         Parallel()(delayed(lambda: (n for n in range(3)))() for _ in range(3))

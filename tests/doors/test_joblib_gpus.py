@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 
@@ -51,7 +52,7 @@ def test_a_single_seat_is_not_in_the_callers_own_process(monkeypatch: pytest.Mon
     found = Parallel(n_jobs=-1, backend="tenfold", gpus=1)(delayed(lambda: (os.getpid(), hold()))() for _ in range(3))
     assert all(pid != os.getpid() and held[0] == ("0",) for pid, held in found)
     spans = sorted(held[2:] for _, held in found)
-    assert all(end <= begin for (_, end), (begin, _) in zip(spans, spans[1:], strict=False))
+    assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(spans))
 
 
 def test_without_a_number_gpus_are_as_the_caller_sees_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,7 +52,7 @@ class Pool:
         for end in (self._bell, self._rope):
             end.setblocking(False)
         self._crew.wake_with(self._bell.fileno())
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the garbage collector may end a generator, and so a call, anywhere
         self._takes_orders = True
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._waiting: deque[Assignment] = deque()
@@ -73,9 +73,9 @@ class Pool:
     def is_gone(self) -> bool:
         return not self._thread.is_alive()
 
-    def begin(self, largest: int | None, mode: str | None) -> None:
-        """A call of a `Parallel` begins: arrays above `largest` bytes are mapped in `mode`."""
-        self._order(lambda: self._begin(largest, mode))
+    def begin(self, most: int | None, mode: str | None) -> None:
+        """A call of a `Parallel` begins: arrays above `most` bytes are mapped in `mode`."""
+        self._order(lambda: self._begin(most, mode))
 
     def submit(self, calls: list[Call], *, single: bool = False) -> Future[Any]:
         """Run `calls`; the future has the list of their values, or the value itself where there is a `single` one."""
@@ -123,14 +123,16 @@ class Pool:
             self._ending = error
         with self._lock:
             self._takes_orders = False
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._orders.get(block=False)()
-        self._crew.close()
-        self._sender.clear()
-        self._bell.close()
-        self._rope.close()
-        self._fail([*self._over, *self._under_way.values(), *self._waiting])
+        try:
+            self._crew.close()
+            self._sender.clear()
+        finally:
+            self._bell.close()
+            self._rope.close()
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    self._orders.get(block=False)()
+            self._fail([*self._over, *self._under_way.values(), *self._waiting])
 
     def _obey(self) -> None:
         """Do what was ordered; wait for an order where there is nothing else to do."""
@@ -146,8 +148,8 @@ class Pool:
             while self._ending is None:
                 self._orders.get(block=False)()
 
-    def _begin(self, largest: int | None, mode: str | None) -> None:
-        self._sender.begin(largest, mode)
+    def _begin(self, most: int | None, mode: str | None) -> None:
+        self._sender.begin(most, mode)
         self._earlier = self._calls
 
     def _accept(self, assignment: Assignment) -> None:

@@ -12,7 +12,7 @@ from tenfold.joblib.shape import Shape
 
 KEPT = 2  # pools that nobody uses: programs change between two kinds of calls, hardly ever between three
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # the garbage collector may end a generator, and so a call, anywhere
 _kept: list[Pool] = []  # the longest unused one first
 _used: list[Pool] = []
 _ending: list[Pool] = []  # told to end, and perhaps not gone yet
@@ -84,7 +84,7 @@ def _may_end(pool: Pool) -> bool:
 def _forget_all() -> None:
     """In a fork: the pools are the parent's, and their threads are not here."""
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     for pools in (_kept, _used, _ending):
         pools.clear()
 

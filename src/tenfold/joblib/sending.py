@@ -72,14 +72,11 @@ class Sender:
         backing = _get_backing_memmap(array)
         if isinstance(backing, numpy.memmap):
             return _reduce_memmap_backed(array, backing)
-        if self._most is not None and not array.dtype.hasobject:
-            if array.nbytes > self._most:
-                return load_temporary_memmap, (self._dumped(array), self._mode, False)
-            if array.nbytes >= WORTH_A_FILE and (array.flags.c_contiguous or array.flags.f_contiguous):
-                path = self._written(array)
-                if path:
-                    order = "C" if array.flags.c_contiguous else "F"
-                    return calling.mapped, (path, array.dtype, array.shape, order)
+        if self._most is not None and array.nbytes > self._most and not array.dtype.hasobject:
+            return load_temporary_memmap, (self._dumped(array), self._mode, False)
+        path = self._written(array) if self._most is not None and _is_worth_a_file(array) else ""
+        if path:
+            return calling.mapped, (path, array.dtype, array.shape, "C" if array.flags.c_contiguous else "F")
         return array.__reduce_ex__(parcel.PROTOCOL)
 
     def _dumped(self, array: Any) -> str:
@@ -94,17 +91,20 @@ class Sender:
     def _written(self, array: Any) -> str:
         """The file of an array that has come before, with what it holds now; empty where it has not come yet."""
         found = self._file(array)
-        flat = array.reshape(-1, order="A").view(numpy.uint8)
         if found is None:
             self._sent.set(array, _File(""))
             return ""
+        flat = array.reshape(-1, order="A").view(numpy.uint8)
         # Who fills one array again and again must not get what was in it the last time.
-        if not found.path or not numpy.array_equal(found.content, flat):
-            path = self._new_path()
+        if found.path and numpy.array_equal(found.content, flat):
+            return found.path
+        path = self._new_path()
+        try:
             flat.tofile(path)
-            found = _File(path, numpy.memmap(path, numpy.uint8, mode="r"))
-            self._sent.set(array, found)
-        return found.path
+        except OSError:  # the disk is full; it can still be copied
+            return ""
+        self._sent.set(array, _File(path, numpy.memmap(path, numpy.uint8, mode="r")))
+        return path
 
     def _file(self, array: Any) -> _File | None:
         try:
@@ -116,6 +116,11 @@ class Sender:
     def _new_path(self) -> str:
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         return os.path.join(self._folder, f"{uuid.uuid4().hex}.pkl")
+
+
+def _is_worth_a_file(array: Any) -> bool:
+    is_whole = array.flags.c_contiguous or array.flags.f_contiguous
+    return bool(array.nbytes >= WORTH_A_FILE and array.dtype.kind in "biufc" and is_whole)
 
 
 def root(wanted: str | None) -> str:
