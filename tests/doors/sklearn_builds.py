@@ -83,3 +83,11 @@ def keras_two(n_features: int, lr: float = 0.1) -> Any:
     model = keras.Sequential([keras.Input((n_features,)), layers.Dense(8, "tanh"), layers.Dense(1, "sigmoid")])
     model.compile(keras.optimizers.Adam(lr), keras.losses.get("_".join(["binary", "crossentropy"])))
     return model
+
+
+def torch_images(n_classes: int, lr: float = 0.1) -> tuple[Any, Any, Any]:
+    import torch
+    from torch import nn
+
+    module = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32, n_classes))
+    return module, nn.CrossEntropyLoss(), torch.optim.Adam(module.parameters(), lr)

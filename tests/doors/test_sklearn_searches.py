@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+import pandas
 import pytest
+import sklearn
 import sklearn_builds as builds
 import torch
 import torch._dynamo  # the first optimizer would, which sets an environment variable in the middle of a test
@@ -155,6 +157,22 @@ def test_a_pipeline_that_ends_with_an_estimator_of_ours() -> None:
     )
     others = {"torchclassifier": [classifier(width=4), classifier(width=8, epochs=2)]}
     both(pipeline, others, X, NAMES, cv=2)
+
+
+def test_tables_lists_and_images() -> None:
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    ours, _ = both(classifier(), {"lr": [0.01, 0.1]}, frame, pandas.Series(NAMES), cv=3)
+    assert list(ours.feature_names_in_) == list("abcd")
+    both(classifier(), {"lr": [0.01, 0.1]}, X.tolist(), NAMES.tolist(), cv=3)
+    images = RNG.normal(size=(66, 1, 6, 6)).astype("float32")
+    both(TorchClassifier(builds.torch_images, random_state=0), {"lr": [0.01, 0.1]}, images, NAMES, cv=3)
+
+
+def test_metadata_is_routed() -> None:
+    with sklearn.config_context(enable_metadata_routing=True):
+        estimator = classifier().set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        weight = RNG.uniform(0.1, 3, 66)
+        both(estimator, {"lr": [0.01, 0.1]}, X, NAMES, cv=3, params={"sample_weight": weight})
 
 
 # -- how it is done ---------------------------------------------------------------------------------------------------
