@@ -54,8 +54,13 @@ def main() -> None:
     halved = halving(chosen)
     tables += halved[0]
     goals += halved[1]
-    other = joblib_backend.compared(chosen)
-    publish(Report(__doc__ or "", [*tables, *other[0]], [*goals, *other[1]], {}), chosen)
+    backends = {model: joblib_backend.measure(model, chosen) for model in joblib_backend.MODELS}
+    tables += [
+        joblib_backend.table(how, {model: turns[how] for model, turns in backends.items()})
+        for how in joblib_backend.GOALS
+    ]
+    goals += joblib_backend.goals(backends)
+    publish(Report(__doc__ or "", tables, goals, {}), chosen)
 
 
 # -- grid search ------------------------------------------------------------------------------------------------------

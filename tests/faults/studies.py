@@ -46,15 +46,23 @@ SCRIPT = """
         return [[t.number, t.params, t.state, t.value, t.steps, sorted(t.curve.items())] for t in study.trials]
 
     study = tenfold.tune(
-        train, {{"x": tenfold.uniform(0, 1)}}, trials={trials}, pruner="asha", steps={steps}, at_once=6, workers=2,
-        run={run!r}, progress=False, {options}
+        train, {{"x": tenfold.uniform(0, 1)}}, trials={trials}, steps={steps}, at_once=6, workers=2,
+        run={run!r}, progress=False, {search}, {options}
     )
     print(json.dumps(told(study)))
 """
 
 
-def script(folder: Path, *, run: str | None = "run", seconds: float = 0.02, options: str = "") -> str:
-    return SCRIPT.format(folder=str(folder), run=run, seconds=seconds, options=options, trials=TRIALS, steps=STEPS)
+def script(
+    folder: Path,
+    *,
+    run: str | None = "run",
+    seconds: float = 0.02,
+    options: str = "",
+    search: str = 'pruner="asha"',
+) -> str:
+    more = {"options": options, "search": search, "trials": TRIALS, "steps": STEPS}
+    return SCRIPT.format(folder=str(folder), run=run, seconds=seconds, **more)
 
 
 def told(out: str) -> list[Any]:

@@ -59,6 +59,28 @@ def test_a_killed_study_goes_on_with_the_same_trials(tmp_path: Path, undisturbed
     assert len(counts) == sum(one[4] for one in undisturbed)
 
 
+@pytest.mark.slow
+def test_a_killed_population_goes_on_with_the_same_exchanges(tmp_path: Path) -> None:
+    """Files are copied from one trial to another once, and not from one that has gone on since."""
+    (folder := tmp_path / "undisturbed").mkdir()
+    search = "sampler=tenfold.Pbt(every=3)"
+    expected = studies.told(scripts.run(folder, studies.script(folder, run=None, seconds=0, search=search)).out)
+    text = studies.script(tmp_path, search=search, seconds=0.01)
+    for steps in (50, 90, 0):  # after the first exchange, and after the second
+        with scripts.started(tmp_path, text) as script:
+            if not steps:
+                ended = script.end(60)
+                break
+            waiting.until(lambda: studies.done(tmp_path).total() >= steps or script.process.poll() is not None)
+            assert script.process.poll() is None, script.err
+            script.kill()
+        gone()
+    assert ended.status == 0, ended.err
+    assert studies.told(ended.out) == expected
+    total = studies.TRIALS * studies.STEPS
+    assert total <= studies.done(tmp_path).total() <= total + 4, "of what was under way, a step of each worker"
+
+
 @pytest.mark.parametrize("engine", ["local", "joblib"])
 def test_a_killed_worker_changes_nothing(engine: str, tmp_path: Path, undisturbed: list[Any]) -> None:
     """In the middle of a leg: the trial goes on from its checkpoint, and counts on from there, too."""

@@ -144,6 +144,28 @@ def test_a_population_of_models_of_several_shapes() -> None:
         assert trial.model[0].out_features == trial.params["width"]
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_models_that_cannot_be_fused_are_trained_alone_in_a_population_too(seed: int) -> None:
+    """One that takes over from a model of the other kind goes on as that kind is trained."""
+
+    def mixed(lr: float, kind: str) -> tuple[Any, Any, Any]:
+        module, loss, _ = build(lr)
+        if kind == "lazy":
+            module[0] = nn.LazyLinear(4)
+        return module, loss, torch.optim.SGD(module.parameters(), lr=lr)
+
+    space = {"lr": tenfold.loguniform(1e-3, 1), "kind": ["plain", "lazy"]}
+    fit = fit_of(build=mixed, validation=0.25, epochs=4)
+    study = tune(fit, space, sampler=tenfold.Pbt(every=1), trials=8, seed=seed)
+    assert [trial.error for trial in study.trials] == [None] * 8
+    assert [(trial.state, trial.steps) for trial in study.trials] == [("complete", 4)] * 8
+    first = {leg.trial: leg.params["kind"] for leg in (o.item for o in study.results.outcomes) if leg.start == 0}
+    assert any(first[trial.number] != trial.params["kind"] for trial in study.trials), "somebody has changed its kind"
+    for trial in study.trials:
+        how = "alone: the module has parameters without a shape" if trial.params["kind"] == "lazy" else "fused"
+        assert trial.result.how.startswith(how)
+
+
 def test_weights_that_do_not_fit_are_that_trials_failure_and_no_others() -> None:
     """Where a number with a fraction decides on a shape after all."""
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from tenfold.dispatch.feed import Feed, same_item
 from tenfold.engines import Batch
+from tenfold.fuse.building import same_params
 from tenfold.journal.store import Journal
 from tenfold.search.course import Course
 from tenfold.search.trial import End
@@ -59,13 +60,12 @@ class CourseFeed(Feed):
         self._turns: deque[tuple[int, list[int]]] = deque()  # trials under way, with the places of their legs
         self._settled: set[int] = set()
         self._groups: deque[list[int]] = deque()
+        self._loners: dict[int, tuple[dict[str, Any], str]] = {}  # trials that cannot be run with others, and why
         self._known = known_legs(journal) if resumable else {}
         self._places = {} if manner.in_order else {_key(leg): index for index, leg in self._known.items() if leg}
         if self._places:
             self.drawn = max(self._known) + 1
             self._legs += [self._known.get(index) or _NONE for index in range(self.drawn)]
-        self.loners: set[int] = set()
-        """Trials that cannot be run with others."""
 
     # -- the port -------------------------------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ class CourseFeed(Feed):
 
     def decline(self, index: int, item: Any, reason: str) -> None:
         """A leg that cannot be run with others, and so none of its trial's."""
-        self.loners.add(item.trial)
+        self._loners[item.trial] = item.params, reason
         self._legs[index] = replace(item, state=None, alone=reason)
         self._groups.append([index])
 
@@ -126,10 +126,17 @@ class CourseFeed(Feed):
                     pass
             if not self._tell():
                 break
-        groups = self._cut({index: leg for index, leg in fresh.items() if leg.trial not in self.loners})
-        self._groups += [*groups, *([index] for index, leg in fresh.items() if leg.trial in self.loners)]
+        alone = {index: reason for index, leg in fresh.items() if (reason := self._why_alone(leg)) is not None}
+        for index, reason in alone.items():
+            self._legs[index] = replace(fresh.pop(index), alone=reason)
+        self._groups += [*self._cut(fresh), *([index] for index in alone)]
         if not self._turns:
             self.exhausted = True
+
+    def _why_alone(self, leg: Leg) -> str | None:
+        """Why none of its trial's can be run with others. In a population, it may have become another model since."""
+        params, reason = self._loners.get(leg.trial, (None, None))
+        return reason if params is not None and same_params(params, leg.params) else None
 
     def _tell(self) -> bool:
         """The first trial under way, or any, whose legs have all ended."""

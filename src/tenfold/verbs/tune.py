@@ -96,7 +96,7 @@ def tune(
         suggested = Suggestions(wanted.space, wanted.source, seed, wanted.objective.directions, begun)
         course = _course(wanted, suggested, seed, call, {(leg.trial, leg.start) for leg in known})
         feed = _feed(wanted, course, call)
-        call.run(lambda: _crew(wanted, call, feed), feed)
+        call.run(lambda: _crew(wanted, call), feed)
         course.close()
         call.journal.set_meta(count=str(feed.drawn))
         if isinstance(wanted.task, Fits) and not any(trial.state == "failed" for trial in course.trials):
@@ -192,7 +192,7 @@ def _feed(wanted: Wanted, course: Course, call: Call) -> CourseFeed:
     return CourseFeed(course, call.journal, manner, resumable=resumable, cut=groups, read=read, told=told)
 
 
-def _crew(wanted: Wanted, call: Call, feed: CourseFeed) -> Crew:
+def _crew(wanted: Wanted, call: Call) -> Crew:
     task = wanted.task
     job = replace(call.job, scratch=False)  # files of a trial's folder come home, for its next leg
     if not isinstance(task, Fits):
@@ -200,7 +200,7 @@ def _crew(wanted: Wanted, call: Call, feed: CourseFeed) -> Crew:
     if grouped.refusal(task, call) is not None:
         return call.crew(task.alone({}), job)
     together = call.crew(task, grouped.job_of_groups(task, call))
-    return Pair(together, lambda: call.crew(task.alone({}), job), lambda batch: batch.trials[0] in feed.loners)
+    return Pair(together, lambda: call.crew(task.alone({}), job), lambda batch: batch.items[0].alone is not None)
 
 
 def headline(trials: list[Trial], objective: Objective) -> str:
