@@ -212,6 +212,16 @@ def rebuild(content: str) -> Registered:
     return Registered(content + ", rebuilt")
 
 
+def as_text(array: np.ndarray[Any, Any]) -> Any:
+    return str, (f"an array of {len(array)}",)
+
+
+@pytest.mark.parametrize("beside", [None, lambda: 1], ids=["plain", "by value"])
+def test_a_callers_own_ways_come_first(beside: Any) -> None:
+    packed = parcel.pack([np.ones(3), beside], ways={np.ndarray: as_text})
+    assert parcel.unpack(packed.to_bytes())[0] == "an array of 3"
+
+
 def test_reducers_of_copyreg_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(copyreg.dispatch_table, Registered, lambda value: (rebuild, (value.content,)))
     assert pickle.loads(pickle.dumps(Registered("text"))).content == "text, rebuilt"

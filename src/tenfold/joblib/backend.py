@@ -53,6 +53,7 @@ class TenfoldBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         super().__init__(nesting_level=nesting_level, inner_max_num_threads=inner_max_num_threads)
         self._settings = _checked(settings)
         self._asked = self._settings
+        self._mapped: tuple[int | None, str | None] = None, None
         self._workers: Pool | None = None
         self.parallel: Any = None
 
@@ -86,22 +87,19 @@ class TenfoldBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
 
     def configure(self, n_jobs: int | None = 1, parallel: Any = None, **settings: Any) -> int:
         """Take workers for `parallel`; returns how many."""
+        if self._workers is not None and self.parallel is not parallel:
+            # A parallel_config gives one backend to every Parallel in it, also to those that run at the same time.
+            raise FallbackToBackend(type(self)(self.nesting_level, self.inner_max_num_threads, **self._settings))
         joblibs = {name: settings.pop(name, None) for name in _OF_JOBLIB}
         self._asked = {**self._settings, **_checked(settings)}
         jobs = self.effective_n_jobs(n_jobs)
         if jobs == 1:
             raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
-        if self._workers is not None and self.parallel is not parallel:
-            # A parallel_config gives one backend to every Parallel in it, also to those that run at the same time.
-            raise FallbackToBackend(self._twin())
         self.terminate()
         self.parallel = parallel
         self._mapped = joblibs["max_nbytes"], joblibs["mmap_mode"]
         self._workers = pools.take(self._shape(jobs, joblibs["temp_folder"]))
         return jobs
-
-    def _twin(self) -> TenfoldBackend:
-        return TenfoldBackend(self.nesting_level, self.inner_max_num_threads, **self._settings)
 
     def _shape(self, jobs: int, temp_folder: str | None) -> Shape:
         return Shape(
@@ -128,15 +126,16 @@ class TenfoldBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         return future
 
     def _submit(self, func: Callable[[], Any]) -> Future[Any]:
-        if self._workers is None:
+        workers = self._workers
+        if workers is None:
             future: Future[Any] = Future()
             future.set_exception(RuntimeError("the workers are gone: this call of joblib.Parallel has ended"))
             return future
         if not isinstance(func, BatchedCalls):
-            return self._workers.submit([Call(func, (), {}, None)], single=True)
+            return workers.submit([Call(func, (), {}, None)], single=True)
         nested = self.get_nested_backend()
         within = nested if isinstance(nested, tuple) else (nested, None)
-        return self._workers.submit([Call(function, args, kwargs, within) for function, args, kwargs in func.items])
+        return workers.submit([Call(function, args, kwargs, within) for function, args, kwargs in func.items])
 
     def retrieve_result_callback(self, out: Future[Any]) -> Any:
         return out.result()

@@ -98,8 +98,8 @@ class Sender:
         # Who fills one array again and again must not get what was in it the last time.
         if found.path and numpy.array_equal(found.content, flat):
             return found.path
-        path = self._new_path()
         try:
+            path = self._new_path()
             flat.tofile(path)
         except OSError:  # the disk is full; it can still be copied
             return ""
