@@ -46,6 +46,12 @@ def test_another_module_does_not(tmp_path: Path) -> None:
     assert not starts_one(tmp_path, "json")
 
 
+def test_not_keras_beside_workers_that_have_keras_on_jax_already(tmp_path: Path) -> None:
+    prelude = "from tenfold.nursery import client; client.get((('KERAS_BACKEND', 'jax'),))"
+    assert not starts_one(tmp_path, "jax", prelude, KERAS_BACKEND="tensorflow")
+    assert starts_one(tmp_path, "torch", prelude, KERAS_BACKEND="tensorflow")
+
+
 def test_it_can_be_switched_off(tmp_path: Path) -> None:
     assert not starts_one(tmp_path, "jax", TENFOLD_NOTICE="0")
 

@@ -125,6 +125,11 @@ def get(variables: tuple[tuple[str, str], ...] = ()) -> Client:
         return _current
 
 
+def has_special() -> bool:
+    """Whether this process has a nursery with other variables than its own."""
+    return bool(_special)
+
+
 def get_shared(environment: Mapping[str, str]) -> Client:
     """The nursery that the processes of this machine share."""
     with _lock:

@@ -17,6 +17,9 @@ from tenfold.work.arrivals import Arrivals
 VARIABLE = "TENFOLD_NOTICE"
 _NAMES = ("tensorflow", "torch", "jax", "keras", "sklearn")
 """Listed here because reading the members would cost `import tenfold` their imports; a test compares."""
+_OF_GROUPS = ("tensorflow", "jax", "keras", "sklearn")
+"""Not announced to a script that has workers for groups of Keras models already (`tenfold.warm("fuse")`): those have
+Keras on JAX, and a second nursery that imports TensorFlow meanwhile would only take a core from the script."""
 
 
 def watch() -> None:
@@ -36,9 +39,10 @@ def is_callers_process() -> bool:
 
 
 def _framework_comes(name: str) -> None:
-    from tenfold.nursery import used
+    from tenfold.nursery import client, used
 
-    tell(used.preloads(name))
+    if name not in _OF_GROUPS or not client.has_special():
+        tell(used.preloads(name))
 
 
 def tell(modules: Iterable[str]) -> None:
