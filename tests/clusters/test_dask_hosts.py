@@ -120,6 +120,34 @@ def test_a_second_attempt_finds_what_the_first_one_left(place: Place, tmp_path: 
     assert list(results) == [f"half of {x}" for x in range(6)]
 
 
+def test_a_trial_goes_on_from_its_checkpoint_on_whichever_host(place: Place, tmp_path: Path) -> None:
+    """Each checkpoint has a name of its own, and the one before it is removed."""
+
+    def train(params: dict[str, float]) -> float:
+        here = tenfold.here()
+        kept = sorted(path.name for path in here.folder.glob("step-*"))
+        assert len(kept) <= 1, kept
+        for step in range(int(kept[0].partition("-")[2]) if kept else 0, 9):
+            with open(tmp_path / "log", "a") as file:
+                file.write(f"{params['x']} {step} {os.readlink('/proc/self/ns/net')}\n")
+            (here.folder / f"step-{step + 1}").touch()
+            (here.folder / f"step-{step}").unlink(missing_ok=True)
+            here.report(step, loss=params["x"] / (step + 1))
+        return params["x"]
+
+    space = {"x": [float(x) for x in range(1, 19)]}
+    call = {"pruner": "asha", "steps": 9, "progress": False}
+    study = tenfold.tune(train, space, engine=place.cluster.address, **call)  # type: ignore[arg-type]
+    assert [trial.error for trial in study.trials] == [None] * 18
+    done = [line.split() for line in (tmp_path / "log").read_text().splitlines()]
+    assert len({(x, step) for x, step, _ in done}) == len(done) == sum(trial.steps for trial in study.trials)
+    (tmp_path / "log").unlink()
+    alone = tenfold.tune(train, space, engine="serial", **call)  # type: ignore[arg-type]
+    assert [(t.state, t.curve) for t in study.trials] == [(t.state, t.curve) for t in alone.trials]
+    if place.net.real:
+        assert len({where for *_, where in done}) == 2
+
+
 def test_seeds_are_those_of_the_caller(place: Place) -> None:
     def work(x: int) -> float:
         return float(tenfold.here().rng.random() + numpy.random.random())

@@ -76,9 +76,12 @@ def gather(home: str, index: int) -> list[Filed]:
 
 
 def bring_home(job: Job, event: Filed) -> None:
-    """In the caller: put a task's files where it would have put them here."""
+    """In the caller: put a task's files where it would have put them here; what it has removed goes here, too."""
     folder = folder_of(job.folder, event.index)
     for name, content in event.files.items():
         path = folder / Path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
+    for path in folder.rglob("*"):
+        if path.is_file() and str(path.relative_to(folder)) not in event.files:
+            path.unlink()
