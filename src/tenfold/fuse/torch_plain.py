@@ -159,7 +159,7 @@ class Single:
         self.optimizer.zero_grad()
         loss, scores = self._forward(data)
         loss.backward()
-        self._note(data, [loss, *scores])
+        self._note(data, [loss.detach(), *scores])
 
     def test(self, data: Data, rows: Any) -> None:
         """Score the data, or these rows of it."""
