@@ -188,41 +188,27 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     return list(found)
 
 
-def checkpoints(run: Path) -> bool:
-    return any(run.glob("tasks/shared/fits/*.checkpoint"))
+def checkpoints(run: Path) -> dict[str, int]:
+    """When each was written."""
+    return {path.name: path.stat().st_mtime_ns for path in run.glob("tasks/shared/fits/*.checkpoint")}
 
 
 @pytest.mark.slow
-def test_a_killed_study_of_models_goes_on(tmp_path: Path, trained: list[Any]) -> None:
-    """Killed in the second group: the first is in the journal, and what was under way has a checkpoint."""
-    text = models(tmp_path)
+def test_a_study_of_models_whose_worker_and_whose_caller_are_killed(tmp_path: Path, trained: list[Any]) -> None:
+    """First the worker, in the first group; then the caller, when that is in the journal and others are under way."""
+    run, text = tmp_path / "run", models(tmp_path)
     with scripts.started(tmp_path, text) as script:
-        waiting.until(lambda: len(studies.legs(tmp_path / "run")) >= 3 or script.process.poll() is not None, 60)
-        before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").glob("tasks/shared/fits/*.checkpoint")}
-
-        def again() -> bool:
-            now = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").glob("tasks/shared/fits/*.checkpoint")}
-            return now != before
-
-        waiting.until(again, 60)
+        waiting.until(lambda: checkpoints(run) or script.process.poll() is not None, 60)
+        os.kill(int(next(tmp_path.glob("worker-*")).name.partition("-")[2]), signal.SIGKILL)
+        waiting.until(lambda: len(studies.legs(run)) >= 3 or script.process.poll() is not None, 60)
+        before = checkpoints(run)
+        waiting.until(lambda: checkpoints(run) != before or script.process.poll() is not None, 60)
         assert script.process.poll() is None, script.err
         script.kill()
     gone()
-    kept = {leg.trial for leg, _ in studies.legs(tmp_path / "run")}
+    assert len(list(tmp_path.glob("worker-*"))) == 2
     found, reports = json.loads(scripts.run(tmp_path, text, seconds=120).out)
     check_same(found, trained)
-    assert len(kept) >= 3
     steps = sum(one[3] for one in trained)
     assert len(reports) < steps + 3 * 30, "what was under way did not begin anew"
-    assert not checkpoints(tmp_path / "run"), "what is finished needs no checkpoint"
-
-
-@pytest.mark.slow
-def test_a_killed_worker_of_a_study_of_models(tmp_path: Path, trained: list[Any]) -> None:
-    with scripts.started(tmp_path, models(tmp_path)) as script:
-        waiting.until(lambda: checkpoints(tmp_path / "run"), 60)
-        os.kill(int(next(tmp_path.glob("worker-*")).name.partition("-")[2]), signal.SIGKILL)
-        ended = script.end(120)
-    assert ended.status == 0, ended.err
-    check_same(json.loads(ended.out)[0], trained)
-    assert len(list(tmp_path.glob("worker-*"))) == 2
+    assert not checkpoints(run), "what is finished needs no checkpoint"

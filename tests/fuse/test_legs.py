@@ -109,9 +109,9 @@ _SCRIPT = """
 """
 BACKENDS = {
     # Alone, Keras is slow to compile; on PyTorch it need not. What is done there is the same for all of them.
-    "jax": [*(f"fused {name}" for name in ("dense", "mixed", "stopping", "rows", "rate")), "looped mixed", "alone one"],
+    "jax": [*(f"fused {name}" for name in ("mixed", "stopping", "rows", "rate")), "looped mixed"],
     "tensorflow": ["alone one"],
-    "torch": [f"alone {name}" for name in ("dense", "mixed", "stopping", "rows", "rate", "unbuilt")],
+    "torch": [f"alone {name}" for name in ("mixed", "stopping", "rows", "rate", "unbuilt")],
 }
 VARIABLES = {
     "TF_CPP_MIN_LOG_LEVEL": "3",

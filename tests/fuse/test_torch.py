@@ -322,7 +322,7 @@ def test_the_plain_loop_is_what_one_writes_by_hand() -> None:
             found = loss(module(x[places]), y[places])
             found.backward()
             optimizer.step()
-            total += float(found) * len(places)
+            total += float(found.detach()) * len(places)
         module.eval()
         with torch.no_grad():
             outputs = module(x[36:])

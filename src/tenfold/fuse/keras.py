@@ -65,7 +65,7 @@ class KerasWorkshop:
         code = self._code(models, rows)
         if self._fit.steady:
             chunk = chunk or self._sizes(code, models)[0]
-            return Stack(code, models, chunk), chunk, f"{len(models)} models, {chunks.at_a_time(chunk)}"
+            return Stack(code, models, chunk), chunk, chunks.words(len(models), chunk)
         if chunk is not None:
             return Stack(code, models, chunk), chunk, f"{chunks.words(len(models), chunk)}, as before"
         best: tuple[float, int, Stack] | None = None

@@ -97,7 +97,7 @@ class TorchWorkshop:
             if reason is not None:
                 return 1, reason
             if self._fit.steady:
-                return AT_A_TIME, f"{len(models)} models, {chunks.at_a_time(AT_A_TIME)}"
+                return AT_A_TIME, chunks.words(len(models), AT_A_TIME)
             size = max(2, chunks.even(len(models), max(2, int(_room(models[0]) / trial.nbytes))))  # one would be looped
             if self._fit.how == "fused" or self._fit.epochs * rows < WORTH_TRYING * self._fit.batch_size:
                 return size, chunks.words(len(models), size)
