@@ -16,11 +16,11 @@ if CONTESTANT == "tenfold":
     import tenfold
 
     tenfold.warm("fuse")
-import keras  # noqa: E402
-from sklearn.model_selection import GridSearchCV  # noqa: E402
 
 
 def build(lr=1e-3):
+    import keras
+
     layers = [keras.layers.Dense(128, activation="relu"), keras.layers.Dense(10, activation="softmax")]
     model = keras.Sequential([keras.Input((64,)), *layers])
     model.compile(keras.optimizers.Adam(lr), "sparse_categorical_crossentropy", metrics=["accuracy"])
@@ -35,6 +35,7 @@ def search():
         estimator = KerasClassifier(build, epochs=EPOCHS, batch_size=BATCH, random_state=0)
         return GridSearch(estimator, {"lr": rates}, cv=FOLDS, progress=False)
     from scikeras.wrappers import KerasClassifier
+    from sklearn.model_selection import GridSearchCV
 
     estimator = KerasClassifier(build, epochs=EPOCHS, batch_size=BATCH, random_state=0, verbose=0)
     return GridSearchCV(estimator, {"model__lr": rates}, cv=FOLDS, n_jobs=-1)
