@@ -26,8 +26,8 @@ check: setup          ## lint, types, and imports that go one way
 	$(BIN)/mypy src
 	$(BIN)/lint-imports
 
-test: setup           ## everything, in two sessions at once
-	$(BIN)/python tests/halves.py
+test: setup           ## everything, about half an hour on two cores
+	$(BIN)/python -m pytest
 
 bench: setup          ## every benchmark, on an otherwise idle machine
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,bench]'
