@@ -61,7 +61,7 @@ class WorkersUnavailable(TenfoldError, RuntimeError):
     """Worker processes cannot be started, or none of them lives long enough to work."""
 
 
-class ClusterLost(WorkersUnavailable, ConnectionError):
+class ClusterLost(ConnectionError, WorkersUnavailable):
     """A cluster does not answer: a wrong address, no connection, a scheduler that has ended."""
 
 
