@@ -195,6 +195,7 @@ def run_sklearn():
         scoring=scored,
         n_jobs=2,
         refit=False,
+        return_train_score=False,
     )
     search.fit(x, y)
 
