@@ -1,23 +1,19 @@
 """scikit-learn's own tests of searches and of cross-validation, with tenfold's backend as the default one.
 
 Most of them ask for no number of jobs and so run in one process. Therefore two things are tested here: those that ask
-for one, as they are; and all tests of searches with two jobs wherever none is asked for. With WHOLE_SUITES=1 it is all
-tests of both files in both ways, which takes four minutes.
+for one, as they are; and all tests of both files with two jobs wherever none is asked for.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib.util
-import os
 from pathlib import Path
 
-import pytest
 import suites
 
 SEARCH = "sklearn.model_selection.tests.test_search"
 VALIDATION = "sklearn.model_selection.tests.test_validation"
-WHOLE = os.environ.get("WHOLE_SUITES") == "1"
 
 IN_OTHER_PROCESSES = {
     "test_grid_search_cv_splits_consistency": "its splitter holds a generator, which cannot be pickled",
@@ -60,15 +56,13 @@ def with_jobs(module: str) -> list[str]:
 def test_those_that_ask_for_jobs_pass(tmp_path: Path) -> None:
     names = [name for module in (SEARCH, VALIDATION) for name in with_jobs(module) if name.startswith("test_")]
     assert len(names) >= 5
-    chosen = [] if WHOLE else ["-k", " or ".join(names)]
-    check(suites.run(tmp_path, ["--pyargs", SEARCH, VALIDATION, *chosen]), {}, at_least=200 if WHOLE else 5)
+    check(suites.run(tmp_path, ["--pyargs", SEARCH, VALIDATION, "-k", " or ".join(names)]), {}, at_least=5)
 
 
 def test_searches_pass_with_two_jobs_everywhere(tmp_path: Path) -> None:
     check(suites.run(tmp_path, ["--pyargs", SEARCH], jobs=2), IN_OTHER_PROCESSES, at_least=120)
 
 
-@pytest.mark.skipif(not WHOLE, reason="takes a minute; WHOLE_SUITES=1 runs it")
 def test_cross_validation_passes_with_two_jobs_everywhere(tmp_path: Path) -> None:
     found = suites.run(tmp_path, ["--pyargs", VALIDATION], jobs=2)
     check(found, IN_OTHER_PROCESSES_OF_VALIDATION, at_least=95)

@@ -63,6 +63,7 @@ def test_a_segmentation_fault_leaves_the_python_traceback() -> None:
     assert "Segmentation fault" in str(error)
     assert "in _segfault" in str(error)
     assert Path(__file__).name in str(error)
+    assert "Extension modules" not in str(error)
 
 
 def test_the_last_words_of_a_process_are_in_the_error() -> None:

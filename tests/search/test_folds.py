@@ -11,6 +11,7 @@ import pytest
 from tenfold.errors import BadCall
 from tenfold.search.course import Search
 from tenfold.search.folds import folds
+from tenfold.search.legs import Legs
 from tenfold.search.pruners import Asha
 from tenfold.search.space import Space
 from tenfold.search.suggestions import Suggestions
@@ -93,7 +94,7 @@ def end(why: Any, value: float, steps: int, index: int = 0) -> End:
 def search(trials: int = 1) -> Search:
     source = Suggestions(Space({"x": list(range(trials))}), "grid", 0, ["minimize"])
     pruner = Asha(factor=2, least=2).pruner(8)
-    return Search(source, pruner, trials=None, folds=2, objective="val_loss", sign=1, numbered=True)
+    return Search(source, pruner, Legs("val_loss", folds=2, numbered=True), trials=None, sign=1)
 
 
 def test_mean_and_spread_are_those_of_the_folds() -> None:

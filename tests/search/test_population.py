@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tenfold.search.legs import Legs
 from tenfold.search.population import FACTORS, Pbt, Population
 from tenfold.search.space import Space, choice, integer, loguniform, uniform
 from tenfold.search.suggestions import Suggestions
@@ -48,12 +49,10 @@ class Played:
             SPACE,
             self.source,
             settings,
+            Legs("loss", folds=folds, numbered=models),
             trials=trials,
             steps=steps,
-            folds=folds,
-            objective="loss",
             sign=sign,
-            numbered=models,
             seed=3,
             take_over=lambda *one: self.taken.append(one),
         )

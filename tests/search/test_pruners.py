@@ -10,6 +10,7 @@ import pytest
 
 from tenfold.search import pruners
 from tenfold.search.course import Search
+from tenfold.search.legs import Legs
 from tenfold.search.pruners import Asha, Hyperband, Median, Patience
 from tenfold.search.space import Space
 from tenfold.search.suggestions import Suggestions
@@ -260,7 +261,7 @@ def searched(
 ) -> list[Trial]:
     """The trials of a study whose trial n has the loss values[n] all along; (trial, start) of legs that fail."""
     source = Suggestions(Space({"x": list(range(len(values)))}), "grid", 0, ["minimize"])
-    course = Search(source, settings.pruner(most), trials=None, folds=None, objective="loss", sign=1, numbered=True)
+    course = Search(source, settings.pruner(most), Legs("loss", folds=None, numbered=True), trials=None, sign=1)
     index = 0
     while (found := course.next()) is not None:
         (leg,) = found

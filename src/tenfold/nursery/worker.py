@@ -19,7 +19,7 @@ from tenfold.plan.seats import Seat
 from tenfold.work.outcome import Failure
 from tenfold.work.run import Job
 
-TAIL = 4096  # bytes of its output that are kept for the error, should it die
+TAIL = 32 * 1024  # bytes of its output that are kept for the error, should it die; less of it is shown
 
 _HOST = socket.gethostname()
 

@@ -35,19 +35,17 @@ class Search:
         self,
         suggestions: Suggestions,
         pruner: Pruner,
+        legs: Legs,
         *,
         trials: int | None,
-        folds: int | None,
-        objective: str | None,
         sign: int,
-        numbered: bool,
         known: Collection[tuple[int, int]] = (),
     ) -> None:
         """`known`: (trial, steps before it) of legs that are done already, and so are no question any more."""
         self._suggestions = suggestions
         self._pruner = pruner
         self._most = trials
-        self._made = Legs(folds, objective, numbered=numbered)
+        self._made = legs
         self._sign = sign
         self._exhausted = False
         self._known = set(known)

@@ -14,10 +14,11 @@ from tenfold.work.leg import Bounds, Leg
 class Legs:
     """Of all trials of a study."""
 
-    def __init__(self, folds: int | None, objective: str | None, *, numbered: bool) -> None:
-        self._folds = folds
+    def __init__(self, objective: str | None, *, folds: int | None, numbered: bool) -> None:
+        """`numbered`: trials are models, whose steps are epochs."""
         self._objective = objective
-        self._numbered = numbered
+        self._folds = folds
+        self.numbered = numbered
         self._ended: dict[int, dict[int, End]] = {}  # folds of trials under way that have no leg now
 
     def next(self, trial: Trial, before: Sequence[End] | None, stop: int | None, bounds: Bounds | None) -> list[Leg]:
@@ -30,13 +31,13 @@ class Legs:
                 trial.number,
                 dict(trial.params),
                 self._objective,
-                trial.steps,
-                stop,
-                bounds,
-                fold if self._folds else None,
-                ends[fold].last if ends else None,
-                self._numbered,
-                ends[fold].index if ends else None,
+                start=trial.steps,
+                stop=stop,
+                bounds=bounds,
+                fold=fold if self._folds else None,
+                last=ends[fold].last if ends else None,
+                numbered=self.numbered,
+                after=ends[fold].index if ends else None,
             )
             for fold in range(self._folds or 1)
             if fold not in self._ended[trial.number]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import numbers
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 from tenfold.errors import BadCall
@@ -12,7 +12,7 @@ from tenfold.fuse.result import FitResult
 from tenfold.fuse.stopping import EarlyStopping
 from tenfold.search.trial import End
 from tenfold.search.trying import Tried
-from tenfold.work.leg import Leg
+from tenfold.work.leg import Leg, found
 from tenfold.work.outcome import Outcome, Unopened, shorten
 
 
@@ -50,17 +50,17 @@ class Objective:
         return End(outcome.index, result.ended, values, curve, outcome.seconds, len(curve) - 1)
 
     def _of_function(self, tried: Tried, outcome: Outcome) -> End:
-        curve = {steps: _reported(values, self.names[0]) for steps, values in tried.reported}
+        curve = {steps: found(values, self.names[0]) for steps, values in tried.reported}
         known = {steps: value for steps, value in curve.items() if value is not None}
         if tried.why == "finished":
-            found = [_returned(tried, name) for name in self.names]
+            values = [_returned(tried, name) for name in self.names]
         else:
             best = min(known.values(), key=lambda value: self.sign * value) if tried.why == "stopped" else None
-            found = [best if best is not None else list(known.values())[-1]]
-        values = tuple(value for value in found if value is not None)
-        if len(values) < len(found):
+            values = [best if best is not None else list(known.values())[-1]]
+        numbers = tuple(value for value in values if value is not None)
+        if len(numbers) < len(values):
             return End(outcome.index, None, None, known, outcome.seconds, error=self._missing(tried))
-        return End(outcome.index, tried.why, values, known, outcome.seconds, tried.last, repeated=tried.repeated)
+        return End(outcome.index, tried.why, numbers, known, outcome.seconds, tried.last, repeated=tried.repeated)
 
     def _missing(self, tried: Tried) -> str:
         told = ", ".join(str(name) for name in self.names if name is not None) or "a number"
@@ -71,20 +71,16 @@ class Objective:
         )
 
 
-def _reported(values: dict[str, float], name: str | None) -> float | None:
-    return values.get(name) if name is not None else next(iter(values.values()), None)
-
-
 def _returned(tried: Tried, name: str | None) -> float | None:
     """From the value of the task, or from its last report that has it."""
     value = tried.value
     if isinstance(value, dict):
         value = value.get(name) if name is not None else (next(iter(value.values())) if len(value) == 1 else None)
-    if isinstance(value, numbers.Real) or hasattr(value, "__float__"):
+    if isinstance(value, Real) or hasattr(value, "__float__"):
         with contextlib.suppress(TypeError, ValueError, OverflowError):  # an array of several numbers
             return float(value)
-    found = [value for _, values in tried.reported if (value := _reported(values, name)) is not None]
-    return found[-1] if found else None
+    every = [value for _, values in tried.reported if (value := found(values, name)) is not None]
+    return every[-1] if every else None
 
 
 def objective(names: Any, directions: Any, default: str | None) -> tuple[Objective, list[str]]:
@@ -92,13 +88,13 @@ def objective(names: Any, directions: Any, default: str | None) -> tuple[Objecti
     wanted = tuple(names) if isinstance(names, list | tuple) and names else (names or default,)
     faults = [f"objective={n!r}: expected a name" for n in wanted if not (n is None or (isinstance(n, str) and n))]
     told = tuple(directions) if isinstance(directions, list | tuple) else (directions,) * len(wanted)
-    found = tuple(_by_name(name) if one is None else one for name, one in zip(wanted, told, strict=False))
+    chosen = tuple(_by_name(name) if one is None else one for name, one in zip(wanted, told, strict=False))
     faults += [
-        f'direction={one!r}: expected "minimize" or "maximize"' for one in found if one not in ("minimize", "maximize")
+        f'direction={one!r}: expected "minimize" or "maximize"' for one in chosen if one not in ("minimize", "maximize")
     ]
     if len(told) != len(wanted):
         faults.append(f"direction={directions!r}: there are {len(wanted)} objectives and {len(told)} directions")
-    return Objective(wanted, found), faults
+    return Objective(wanted, chosen), faults
 
 
 def _by_name(name: Any) -> str:

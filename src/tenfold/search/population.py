@@ -63,29 +63,23 @@ class Population:
         space: Space,
         suggestions: Suggestions,
         settings: Pbt,
+        legs: Legs,
         *,
         trials: int,
         steps: int,
-        folds: int | None,
-        objective: str | None,
         sign: int,
-        numbered: bool,
         seed: int,
         take_over: Callable[[int, int, int], None],
     ) -> None:
-        """`take_over(trial, donor, step)`: for tasks that keep files, the trial goes on with the donor's.
-
-        `numbered`: trials are models, which take over weights. What may change the shape of those stays as it is.
-        """
+        """`take_over(trial, donor, step)`: for tasks that keep files, the trial goes on with the donor's."""
         self._space = space
         self._suggestions = suggestions
         self._settings = settings
         self._count = trials
         self._steps = steps
         self._every = settings.every or max(1, steps // 5)
-        self._made = Legs(folds, objective, numbered=numbered)
+        self._made = legs
         self._sign = sign
-        self._are_models = numbered
         self._random = random.Random(seed)
         self._take_over = take_over
         self._ends: dict[int, list[End]] = {}
@@ -151,9 +145,9 @@ class Population:
     def _moved(self, params: dict[str, Any]) -> dict[str, Any]:
         found = dict(params)
         for name, number in self._space.numbers(params).items():
-            if not (self._are_models and number.whole):
+            if not (self._made.numbered and number.whole):
                 found[name] = self._other(number, params[name])
-        if self._are_models:
+        if self._made.numbered:
             return found
         for name, choice in self._space.choices(params).items():
             if self._random.random() < self._settings.again:

@@ -176,9 +176,8 @@ class Ladders:
 
 def _turns(shares: list[int]) -> list[int]:
     """Numbers of ladders, each as often as its share, well mixed."""
-    total = sum(shares)
     places = [((turn + 0.5) / share, number) for number, share in enumerate(shares) for turn in range(share)]
-    return [number for _, number in sorted(places)] if total else [0]
+    return [number for _, number in sorted(places)]
 
 
 # -- bounds -----------------------------------------------------------------------------------------------------------

@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 NAMES = ("tpe", "random", "grid", "qmc", "gp", "cma-es", "nsga")
 UNINFORMED = ("random", "grid", "qmc")
 """Whose suggestions do not depend on what became of the earlier ones: all can be asked for at once."""
+AT_ONCE = 16  # of the others: the same on every machine, and so the same study
+EVERYTHING = 10**9
 
 
 def library() -> Any:
-    """Optuna, with nothing to say for itself."""
+    """Optuna; a clear error where it is not installed."""
     try:
         import optuna
     except ImportError as error:
@@ -121,6 +123,16 @@ class Suggestions:
         return found
 
 
+def chosen(wanted: Any, space: Space | None, trials: Any) -> Any:
+    """The sampler of a caller who may not have said which: all points of a space that has few, or tpe."""
+    return wanted or ("grid" if trials is None and (space is None or space.is_grid) else "tpe")
+
+
+def at_once(sampler: Any) -> int:
+    """Trials to ask for before the first is told of."""
+    return AT_ONCE if is_informed(sampler) else EVERYTHING
+
+
 def is_informed(sampler: Any) -> bool:
     """Whether what it suggests depends on what became of the earlier trials."""
     if isinstance(sampler, str):
@@ -161,6 +173,6 @@ def check(wanted: Any, space: Space | None, trials: Any, objectives: int) -> lis
         found.append("sampler='grid': the space has ranges of numbers; give lists of values instead")
     if wanted != "grid" and trials is None:
         found.append(f"trials=None: expected how many to try; only sampler='grid' has an end, and this is {wanted!r}")
-    if objectives > 1 and wanted in ("cma-es",):
+    if objectives > 1 and wanted == "cma-es":
         found.append(f"sampler={wanted!r}: knows one objective, and there are {objectives}; take 'nsga'")
     return found

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from tenfold.errors import BadCall
 from tenfold.search import pruners, suggestions
 from tenfold.search.course import Search as Course
+from tenfold.search.legs import Legs
 from tenfold.search.space import Space
 from tenfold.search.suggestions import Suggestions
 from tenfold.search.trial import End
@@ -20,8 +21,6 @@ from tenfold.sklearn import placing
 from tenfold.sklearn.estimator import Estimator
 from tenfold.sklearn.search import Evaluate, Searching
 from tenfold.work.leg import Leg, Why
-
-AT_ONCE = 16  # as of tenfold.tune
 
 
 class Search(Searching, BaseSearchCV):  # type: ignore[misc]
@@ -94,7 +93,10 @@ class Search(Searching, BaseSearchCV):  # type: ignore[misc]
         """Refuse what cannot work, all of it in one message."""
         space = Space(self.space)
         pruner = pruners.chosen(self.pruner)
-        faults = [*suggestions.check(self._sampler(space), space, self.trials, 1), *pruners.check(pruner)]
+        faults = [
+            *suggestions.check(suggestions.chosen(self.sampler, space, self.trials), space, self.trials, 1),
+            *pruners.check(pruner),
+        ]
         if pruner is not None and not isinstance(pruner, pruners.Asha | pruners.Hyperband):
             faults.append(f"pruner={self.pruner!r}: a search compares candidates between epochs; 'asha', 'hyperband'")
         if pruner is not None and self._ours is None:
@@ -104,9 +106,6 @@ class Search(Searching, BaseSearchCV):  # type: ignore[misc]
             )
         if faults:
             raise BadCall("; ".join(faults))
-
-    def _sampler(self, space: Space) -> Any:
-        return self.sampler or ("grid" if self.trials is None and space.is_grid else "tpe")
 
     @property
     def _ours(self) -> tuple[str, int] | None:
@@ -118,23 +117,28 @@ class Search(Searching, BaseSearchCV):  # type: ignore[misc]
             return None
         return f"{name}__epochs" if name else "epochs", int(last.get_params(deep=False)["epochs"])
 
+    @property
+    def _pruned(self) -> tuple[str, int] | None:
+        """The same, where candidates are given up between epochs."""
+        return self._ours if self.pruner is not None else None
+
     def _evaluate(self, evaluate: Evaluate) -> None:
         space = Space(self.space)
-        sampler = self._sampler(space)
+        sampler = suggestions.chosen(self.sampler, space, self.trials)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         suggested = Suggestions(space, sampler, seed, ["maximize"])
-        pruner = pruners.chosen(self.pruner)
-        decides = pruners.Never() if pruner is None or self._ours is None else pruner.pruner(self._ours[1])
-        course = Course(suggested, decides, trials=self.trials, folds=None, objective=None, sign=-1, numbered=True)
-        most = self.at_once or (AT_ONCE if suggestions.is_informed(sampler) else 10**9)
-        with placing.in_legs(self._ours[1] if pruner is not None and self._ours is not None else None):
+        epochs = self._pruned[1] if self._pruned is not None else None
+        decides = pruners.Never() if epochs is None else pruners.chosen(self.pruner).pruner(epochs)
+        course = Course(suggested, decides, Legs(None, folds=None, numbered=True), trials=self.trials, sign=-1)
+        most = self.at_once or suggestions.at_once(sampler)
+        with placing.in_legs(epochs):
             while legs := _next(course, most):
                 self._tell(course, legs, evaluate(self._candidates(legs)))
 
     def _candidates(self, legs: Sequence[Leg]) -> list[dict[str, Any]]:
-        if self.pruner is None or self._ours is None:
+        if self._pruned is None:
             return [leg.params for leg in legs]
-        name, most = self._ours
+        name, most = self._pruned
         return [{**leg.params, name: leg.stop or most} for leg in legs]
 
     def _tell(self, course: Course, legs: Sequence[Leg], results: Mapping[str, Any]) -> None:
@@ -143,7 +147,7 @@ class Search(Searching, BaseSearchCV):  # type: ignore[misc]
         if column not in results:
             raise BadCall(f"refit={self.refit!r}: with several metrics, say which one is looked for, by its name")
         for leg, score in zip(legs, results[column][-len(legs) :], strict=True):
-            steps = leg.stop or (self._ours[1] if self._ours is not None else 1)
+            steps = leg.stop or (self._pruned[1] if self._pruned is not None else 1)
             failed = "its score is not a number" if numpy.isnan(score) else None
             why: Why | None = "paused" if leg.stop is not None else "finished"
             end = End(
@@ -153,9 +157,9 @@ class Search(Searching, BaseSearchCV):  # type: ignore[misc]
 
     def _select_best_index(self, refit: Any, refit_metric: str, results: Mapping[str, Any]) -> int:
         """Of those that came to their end."""
-        if callable(refit) or self.pruner is None or self._ours is None:
+        if callable(refit) or self._pruned is None:
             return int(BaseSearchCV._select_best_index(refit, refit_metric, results))
-        name, most = self._ours
+        name, most = self._pruned
         arrived = numpy.array([params[name] == most for params in results["params"]])
         scores = numpy.where(arrived, results[f"mean_test_{refit_metric}"], -numpy.inf)
         return int(numpy.nanargmax(scores))

@@ -23,6 +23,7 @@ from tenfold.plan.groups import cut
 from tenfold.search import pruners
 from tenfold.search.course import Course, Search
 from tenfold.search.fits import Fits
+from tenfold.search.legs import Legs
 from tenfold.search.objective import Objective
 from tenfold.search.population import Pbt, Population
 from tenfold.search.suggestions import Suggestions
@@ -83,9 +84,20 @@ def tune(
     is lost, whenever it is killed. A report that has come before does not count twice.
     """
     settings = Settings(cpus, gpus, memory, workers, isolate, retries, timeout, seed, engine, run, fresh, progress)
-    others = settings.faults()
     wanted = look(
-        task, space, trials, objective, direction, sampler, pruner, cv, steps, at_once, asynchronous, seed, others
+        task,
+        space,
+        trials=trials,
+        objective=objective,
+        direction=direction,
+        sampler=sampler,
+        pruner=pruner,
+        cv=cv,
+        steps=steps,
+        at_once=at_once,
+        asynchronous=asynchronous,
+        seed=seed,
+        others=settings.faults(),
     )
     _try_one(wanted, seed)
     with opened("tune", wanted.task, settings, total=None, on_error="collect", parts=wanted.parts()) as call:
@@ -143,7 +155,8 @@ def _course(
     wanted: Wanted, suggested: Suggestions, seed: int, call: Call, known: Collection[tuple[int, int]]
 ) -> Course:
     is_fit = isinstance(wanted.task, Fits)
-    name, sign = wanted.objective.names[0], wanted.objective.sign
+    legs = Legs(wanted.objective.names[0], folds=wanted.folds, numbered=is_fit)
+    sign = wanted.objective.sign
     if isinstance(wanted.sampler, Pbt):
         assert wanted.trials is not None
         assert wanted.steps is not None
@@ -151,26 +164,15 @@ def _course(
             wanted.space,
             suggested,
             wanted.sampler,
+            legs,
             trials=wanted.trials,
             steps=wanted.steps,
-            folds=wanted.folds,
-            objective=name,
             sign=sign,
-            numbered=is_fit,
             seed=seed,
             take_over=lambda trial, donor, step: None if is_fit else _copy_files(call, trial, donor, step),
         )
     decides = wanted.pruner.pruner(wanted.steps) if wanted.pruner is not None else pruners.Never()
-    return Search(
-        suggested,
-        decides,
-        trials=wanted.trials,
-        folds=wanted.folds,
-        objective=name,
-        sign=sign,
-        numbered=is_fit,
-        known=known,
-    )
+    return Search(suggested, decides, legs, trials=wanted.trials, sign=sign, known=known)
 
 
 def _feed(wanted: Wanted, course: Course, call: Call) -> CourseFeed:

@@ -19,8 +19,6 @@ from tenfold.search.population import Pbt
 from tenfold.search.space import Space
 from tenfold.search.trying import Trying
 
-AT_ONCE = 16  # trials that a sampler suggests before it is told of the first: the same on every machine
-
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -78,6 +76,7 @@ def _identity(space: Any) -> str:
 def look(
     task: Any,
     space: Any,
+    *,
     trials: Any,
     objective: Any,
     direction: Any,
@@ -96,8 +95,7 @@ def look(
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             faults.append(f"{name}={value!r}: expected a whole number above 0")
     found = _space(space, faults)
-    sampler = sampler or ("grid" if trials is None and (found is None or found.is_grid) else "tpe")
-    sampler = Pbt() if sampler == "pbt" else sampler
+    sampler = Pbt() if sampler == "pbt" else suggestions.chosen(sampler, found, trials)
     fit = task if isinstance(task, Fit) else None
     looked_for, wrong = reading(objective, direction, _default_objective(fit, cv))
     faults += wrong
@@ -118,11 +116,18 @@ def look(
     assert found is not None
     if fit is not None and isinstance(pruner, pruners.Patience):
         fit, pruner = _patient(fit, pruner, looked_for), None
-    informed = not isinstance(sampler, Pbt) and suggestions.is_informed(sampler)
-    most = at_once or (AT_ONCE if informed else 10**9)
-    wrapped = Fits(fit, parts) if fit is not None else Trying(task)
-    few = len(parts) if parts else None
-    return Wanted(wrapped, found, trials, looked_for, sampler, pruner, few, steps, most, asynchronous)
+    return Wanted(
+        task=Fits(fit, parts) if fit is not None else Trying(task),
+        space=found,
+        trials=trials,
+        objective=looked_for,
+        sampler=sampler,
+        pruner=pruner,
+        folds=len(parts) if parts else None,
+        steps=steps,
+        at_once=at_once or (suggestions.EVERYTHING if isinstance(sampler, Pbt) else suggestions.at_once(sampler)),
+        asynchronous=asynchronous,
+    )
 
 
 def _space(given: Any, faults: list[str]) -> Space | None:

@@ -98,7 +98,7 @@ class Judge:
 
     def look(self, step: int, values: Mapping[str, float]) -> Why | None:
         """After a step: why the leg ends here; None to go on."""
-        value = _value(values, self._leg.objective)
+        value = found(values, self._leg.objective)
         if value is None:
             return None
         if self.last is not None and step <= self.last:
@@ -112,11 +112,11 @@ class Judge:
     def _paused(self) -> Why | None:
         return "paused" if self._leg.stop is not None and self.steps >= self._leg.stop else None
 
-    def _judged(self, found: float) -> Why | None:
+    def _judged(self, objective: float) -> Why | None:
         bounds = self._leg.bounds
         if bounds is None:
             return None
-        value = bounds.sign * found
+        value = bounds.sign * objective
         self._waited += 1
         if value < self._best - bounds.min_delta:
             self._best, self._waited = value, 0
@@ -126,5 +126,6 @@ class Judge:
         return "stopped" if bounds.patience is not None and self._waited >= bounds.patience else None
 
 
-def _value(values: Mapping[str, float], objective: str | None) -> float | None:
+def found(values: Mapping[str, float], objective: str | None) -> float | None:
+    """The objective among what was reported; the first of it where none was named."""
     return values.get(objective) if objective is not None else next(iter(values.values()), None)
