@@ -1,0 +1,93 @@
+"""What a source is: data that can be read in slices without loading it whole.
+
+Made by the caller, who checks it; pickled to workers, who read it. So a source holds names and shapes, and opens files
+when it is first read in a process.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Rows = Any
+"""Samples read at once: an array (a sample is a row of it), a tuple or dict of arrays of equal length, nested as the
+source has them (a sample is the same with a row of each), or a list of samples that are not arrays of one shape."""
+
+PARTS = 2_000
+"""Into how many parts a source is cut: few enough that handing them out costs nothing, many enough to share them out."""
+PART_BYTES = 8 << 20
+"""Above which a part is not read at once, so that memory does not depend on the length of the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Samples that are worked on together."""
+
+    start: int
+    """The first sample."""
+    stop: int
+    """After the last."""
+    key: str | None
+    """What is equal as long as their content is; None where that is not known before they are read."""
+    rows: Rows = None
+    """The samples themselves, where a source can only be read from its beginning; such parts are sent to workers."""
+
+
+class Source(ABC):
+    """The contract. `length` is None for a stream: then `parts` has the samples in it, and `read` is never called."""
+
+    @property
+    @abstractmethod
+    def length(self) -> int | None:
+        """How many samples there are."""
+
+    @abstractmethod
+    def read(self, start: int, stop: int) -> Rows:
+        """The samples from `start` to before `stop`, and nothing else. Called in any process, in any order."""
+
+    @abstractmethod
+    def stamp(self, start: int, stop: int) -> str:
+        """What changes when the content of these samples does: a digest, or a file's name, size and time."""
+
+    @property
+    @abstractmethod
+    def sample_bytes(self) -> int:
+        """About how much memory a sample takes."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """For people: "20000 images in photos/"."""
+
+    def parts(self) -> Iterator[Part]:
+        """All samples, in order, cut for workers. The same cuts for the same data, on every machine."""
+        length = self.length or 0
+        step = step_of(length, self.sample_bytes)
+        for start in range(0, length, step):
+            stop = min(start + step, length)
+            yield Part(start, stop, self.stamp(start, stop))
+
+
+def step_of(length: int, sample_bytes: int) -> int:
+    """How many samples go together."""
+    return max(1, min(math.ceil(length / PARTS), PART_BYTES // max(1, sample_bytes)))
+
+
+def count(rows: Rows) -> int:
+    """How many samples these are."""
+    if isinstance(rows, Mapping):
+        return count(next(iter(rows.values())))
+    if isinstance(rows, tuple):
+        return count(rows[0])
+    return len(rows)
+
+
+def sample(rows: Rows, place: int) -> Any:
+    """One of them."""
+    if isinstance(rows, Mapping):
+        return {key: sample(value, place) for key, value in rows.items()}
+    if isinstance(rows, tuple):
+        return tuple(sample(value, place) for value in rows)
+    return rows[place]
