@@ -17,7 +17,7 @@ Rows = Any
 source has them (a sample is the same with a row of each), or a list of samples that are not arrays of one shape."""
 
 PARTS = 2_000
-"""Into how many parts a source is cut: few enough that handing them out costs nothing, many enough to share them out."""
+"""Into how many parts a source is cut: few enough to be handed out at no cost, many enough to be shared out evenly."""
 PART_BYTES = 8 << 20
 """Above which a part is not read at once, so that memory does not depend on the length of the source."""
 
