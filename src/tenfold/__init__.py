@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tenfold.nursery import notice
 
 if TYPE_CHECKING:
+    from tenfold.data.prepared import Prepared as Prepared
     from tenfold.dispatch.results import Results as Results
     from tenfold.dispatch.study import Study as Study
     from tenfold.dispatch.using import use as use
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tenfold.errors import TenfoldError as TenfoldError
     from tenfold.fuse.result import FitResult as FitResult
     from tenfold.fuse.stopping import EarlyStopping as EarlyStopping
+    from tenfold.metrics.scores import Scores as Scores
     from tenfold.search.population import Pbt as Pbt
     from tenfold.search.pruners import Asha as Asha
     from tenfold.search.pruners import Hyperband as Hyperband
@@ -35,8 +37,11 @@ if TYPE_CHECKING:
     from tenfold.search.space import logint as logint
     from tenfold.search.space import loguniform as loguniform
     from tenfold.search.space import uniform as uniform
+    from tenfold.verbs.evaluate import evaluate as evaluate
     from tenfold.verbs.fit import Fit as Fit
     from tenfold.verbs.map import map as map  # noqa: A004
+    from tenfold.verbs.predict import predict as predict
+    from tenfold.verbs.prepare import prepare as prepare
     from tenfold.verbs.tune import tune as tune
     from tenfold.verbs.warm import warm as warm
     from tenfold.work.here import here as here
@@ -46,6 +51,9 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "map": "tenfold.verbs.map",
+    "prepare": "tenfold.verbs.prepare",
+    "predict": "tenfold.verbs.predict",
+    "evaluate": "tenfold.verbs.evaluate",
     "tune": "tenfold.verbs.tune",
     "warm": "tenfold.verbs.warm",
     "Fit": "tenfold.verbs.fit",
@@ -58,6 +66,8 @@ _HOMES = {
     "here": "tenfold.work.here",
     "use": "tenfold.dispatch.using",
     "Results": "tenfold.dispatch.results",
+    "Prepared": "tenfold.data.prepared",
+    "Scores": "tenfold.metrics.scores",
     "Outcome": "tenfold.work.outcome",
     "TenfoldError": "tenfold.errors",
     "BadCall": "tenfold.errors",

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy
 
+from tenfold.data.prepared import Prepared
 from tenfold.errors import BadCall
 
 STREAM_ABOVE = 1 << 30
@@ -111,12 +112,14 @@ def columns(data: Any, name: str) -> Columns:
 def _parts(data: Any, name: str) -> tuple[Any, Any, Any]:
     if isinstance(data, str | os.PathLike):
         data = _files(Path(data), name)
+    if isinstance(data, Prepared):
+        data = data.numpy()
     if isinstance(data, Columns):
         return data.x, data.y, data.weight
     if not isinstance(data, tuple) or len(data) not in (2, 3):
         raise BadCall(
             f"{name}={type(data).__name__}: expected (x, y) or (x, y, sample_weight), "
-            "or a folder that holds x.npy and y.npy"
+            "a prepared set of such rows, or a folder that holds x.npy and y.npy"
         )
     return data[0], data[1], data[2] if len(data) == 3 else None
 

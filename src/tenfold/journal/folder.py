@@ -26,12 +26,13 @@ LOOKS = 10  # times that a call tries to take a folder before it says that it is
 class Folder:
     """A run's folder. Making the object touches nothing."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, argument: str = "run", lock: str = "lock") -> None:
+        self._argument = argument  # by which the caller gave it
         self.path = Path(path).absolute()
         self.journal = self.path / JOURNAL
         self.values = self.path / "values"
         self.tasks = self.path / "tasks"
-        self._lock = self.path / "lock"
+        self._lock = self.path / lock
 
     def prepare(self) -> None:
         """Make it, or see that it is usable."""
@@ -65,11 +66,13 @@ class Folder:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the folder; the kernel lets go of it when this process ends, however it ends."""
-        with open(self._lock, "r+") as file:
+        with open(self._lock, "a+") as file:
             if not _lock_soon(file.fileno()):
+                file.seek(0)
                 holder = file.read().strip() or "unknown"
                 raise RunUnusable(
-                    f"run={str(self.path)!r} is in use by process {holder}; wait for it, or give another folder"
+                    f"{self._argument}={str(self.path)!r} is in use by process {holder}; "
+                    "wait for it, or give another folder"
                 )
             with contextlib.suppress(OSError):  # a full disk: who holds it is only said to be kind
                 os.ftruncate(file.fileno(), 0)

@@ -1,0 +1,93 @@
+"""Prepared rows as frameworks want them. The order is that of `Prepared.iterate`, whoever reads."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from tenfold.data.stores import CHUNK
+
+if TYPE_CHECKING:
+    from tenfold.data.form import Column
+    from tenfold.data.prepared import Prepared
+
+
+class Epochs:
+    """Each time that it is iterated, the next epoch."""
+
+    def __init__(self, prepared: Prepared, batch_size: int, options: dict[str, Any]) -> None:
+        self._prepared = prepared
+        self._batch_size = batch_size
+        self._options = options
+        self._epochs = itertools.count(options.pop("first_epoch", 0))
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._prepared.iterate(self._batch_size, first_epoch=next(self._epochs), **self._options)
+
+
+def tensorflow(prepared: Prepared, *, batch_size: int, **options: Any) -> Any:
+    import tensorflow as tf
+
+    signature = [tf.TensorSpec((None, *column.shape), column.dtype) for column in prepared.form.columns]
+    epochs = Epochs(prepared, batch_size, options)
+    return tf.data.Dataset.from_generator(
+        lambda: iter(epochs), output_signature=prepared.form.nested(signature)
+    ).prefetch(2)
+
+
+def torch(prepared: Prepared, *, batch_size: int, **options: Any) -> Any:
+    from torch.utils.data import DataLoader, IterableDataset
+
+    epochs = Epochs(prepared, batch_size, options)
+
+    class Batches(IterableDataset):  # type: ignore[misc]
+        def __iter__(self) -> Iterator[Any]:
+            return map(_tensors, epochs)
+
+    return DataLoader(Batches(), batch_size=None)
+
+
+def _tensors(batch: Any) -> Any:
+    import torch as framework
+
+    if isinstance(batch, dict):
+        return {name: _tensors(array) for name, array in batch.items()}
+    if isinstance(batch, tuple):
+        return tuple(map(_tensors, batch))
+    return framework.from_numpy(numpy.require(batch, requirements=["W", "C"]))
+
+
+def dask(prepared: Prepared) -> Any:
+    import dask.array
+
+    arrays = []
+    for place, column in enumerate(prepared.form.columns):
+        step = max(1, CHUNK // max(1, column.row_bytes))
+        lazy = _Lazy(prepared, place, column)
+        arrays.append(dask.array.from_array(lazy, chunks=(step, *column.shape), name=False, asarray=False))
+    return prepared.form.nested(arrays)
+
+
+class _Lazy:
+    """What Dask takes for an array: one column, read in slices wherever Dask runs."""
+
+    def __init__(self, prepared: Prepared, place: int, column: Column) -> None:
+        self._prepared = prepared
+        self._place = place
+        self.shape = (len(prepared), *column.shape)
+        self.dtype = column.dtype
+        self.ndim = len(self.shape)
+
+    def __getitem__(self, key: Any) -> Any:
+        first, *others = key if isinstance(key, tuple) else (key,)
+        start, stop, _ = first.indices(self.shape[0])
+        rows = self._prepared.read(start, stop)
+        column = (
+            rows
+            if isinstance(rows, numpy.ndarray)
+            else list(rows.values() if isinstance(rows, dict) else rows)[self._place]
+        )
+        return column[(slice(None), *others)]

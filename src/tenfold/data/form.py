@@ -1,0 +1,194 @@
+"""The form of prepared rows: which columns they have, of which type and shape. It comes from the first result.
+
+What a function may return for a sample:
+
+    an array or a number           one row with one column, `data`
+    a tuple of them                one row with the columns `x` and `y`, and `sample_weight` where there are three
+    a dict of them                 one row with these columns
+    None                           no row: the sample is left out
+    a list, or what it yields      a row for each: the sample becomes several
+
+A function of a batch returns the same with one row after the other in each array, as many as it likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy
+
+from tenfold.errors import BadCall
+
+ALONE = "data"
+NAMES = ("x", "y", "sample_weight")  # as a `Fit` looks for them in a folder
+
+Nesting = Literal["array", "tuple", "dict"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One array of a prepared set."""
+
+    name: str
+    """Of its file."""
+    dtype: numpy.dtype[Any]
+    """Of its numbers."""
+    shape: tuple[int, ...]
+    """Of a row."""
+
+    @property
+    def row_bytes(self) -> int:
+        """How much of its file a row takes."""
+        size = self.dtype.itemsize
+        for length in self.shape:
+            size *= length
+        return size
+
+    def __str__(self) -> str:
+        return f"{' x '.join(map(str, self.shape)) or 'a number'} of {self.dtype}"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """All columns, and how they are nested in a sample."""
+
+    nesting: Nesting
+    """What a sample is: the only column's row, or a tuple or dict of rows."""
+    columns: tuple[Column, ...]
+    """In order."""
+
+    @property
+    def row_bytes(self) -> int:
+        return sum(column.row_bytes for column in self.columns)
+
+    def nested(self, arrays: Sequence[Any]) -> Any:
+        """Arrays, one for each column, as a sample has them."""
+        if self.nesting == "array":
+            return arrays[0]
+        if self.nesting == "tuple":
+            return tuple(arrays)
+        return {column.name: array for column, array in zip(self.columns, arrays, strict=True)}
+
+    def as_json(self) -> dict[str, Any]:
+        columns = [
+            {"name": column.name, "dtype": column.dtype.str, "shape": list(column.shape)} for column in self.columns
+        ]
+        return {"nesting": self.nesting, "columns": columns}
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Form:
+        columns = [Column(c["name"], numpy.dtype(c["dtype"]), tuple(c["shape"])) for c in found["columns"]]
+        return cls(found["nesting"], tuple(columns))
+
+
+def form_of(result: Any, *, batched: bool) -> Form:
+    """The form of what a function returned: for one row, or for several with `batched`."""
+    nesting, named = _named(result)
+    columns = []
+    for name, value in named.items():
+        array = as_array(value)
+        if array.dtype.kind not in "biufcSUmM":
+            raise BadCall(
+                f"{name} is {array.dtype} ({type(value).__name__}): expected numbers, or texts of a fixed length"
+            )
+        if batched and not array.ndim:
+            raise BadCall(f"{name} is a single number: a function of a batch returns a row for each sample")
+        columns.append(Column(name, array.dtype, array.shape[1:] if batched else array.shape))
+    if not columns:
+        raise BadCall("an empty dict or tuple has no columns")
+    return Form(nesting, tuple(columns))
+
+
+def as_array(value: Any) -> numpy.ndarray[Any, Any]:
+    """A tensor of any framework too, wherever it is."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+    return numpy.asarray(value)
+
+
+def _named(result: Any) -> tuple[Nesting, Mapping[str, Any]]:
+    if isinstance(result, Mapping):
+        bad = [name for name in result if not isinstance(name, str) or not name or "/" in name or name[0] in "._"]
+        if bad:
+            raise BadCall(f"{bad[0]!r} cannot be the name of a column: it becomes the name of a file")
+        return "dict", result
+    if isinstance(result, tuple):
+        names = NAMES[: len(result)] if len(result) in (2, 3) else [str(place) for place in range(len(result))]
+        return "tuple", dict(zip(names, result, strict=True))
+    return "array", {ALONE: result}
+
+
+def rows_of(result: Any) -> Iterator[Any]:
+    """The rows that one sample has become."""
+    if result is None:
+        return
+    if isinstance(result, list) or hasattr(result, "__next__"):
+        yield from (row for row in result if row is not None)
+    else:
+        yield result
+
+
+def block_of(rows: Sequence[Any], form: Form) -> list[numpy.ndarray[Any, Any]]:
+    """Rows one upon the other, an array for each column. BadCall where one has another form; `odd` says which."""
+    return [_stacked([parts[place] for parts in _values(rows, form)], c) for place, c in enumerate(form.columns)]
+
+
+def batch_of(result: Any, form: Form) -> list[numpy.ndarray[Any, Any]]:
+    """What a function of a batch returned, an array for each column."""
+    arrays = [as_array(value) for value in _parts(result, form)]
+    for array, column in zip(arrays, form.columns, strict=True):
+        _check(array.dtype, array.shape[1:], column)
+    if len({len(array) for array in arrays}) > 1:
+        lengths = ", ".join(f"{c.name} {len(a)}" for a, c in zip(arrays, form.columns, strict=True))
+        raise BadCall(f"the columns have different numbers of rows: {lengths}")
+    return [numpy.ascontiguousarray(a, c.dtype) for a, c in zip(arrays, form.columns, strict=True)]
+
+
+def check_row(row: Any, form: Form) -> None:
+    """BadCall where it has another form."""
+    for value, column in zip(_parts(row, form), form.columns, strict=True):
+        array = as_array(value)
+        _check(array.dtype, array.shape, column)
+
+
+def _values(rows: Sequence[Any], form: Form) -> list[Sequence[Any]]:
+    return [(row,) for row in rows] if form.nesting == "array" else [_parts(row, form) for row in rows]
+
+
+def _parts(result: Any, form: Form) -> list[Any]:
+    nesting, named = _named(result)
+    names = [column.name for column in form.columns]
+    if nesting != form.nesting or set(named) != set(names):
+        raise BadCall(f"it returned {_words(nesting, named)}, and the first sample {_words(form.nesting, names)}")
+    return [named[name] for name in names]
+
+
+def _words(nesting: Nesting, names: Any) -> str:
+    if nesting == "array":
+        return "one array"
+    return f"a tuple of {len(names)}" if nesting == "tuple" else f"a dict of {', '.join(names)}"
+
+
+def _stacked(values: list[Any], column: Column) -> numpy.ndarray[Any, Any]:
+    kinds = {type(value) for value in values}
+    if kinds <= {float, int, bool} and not column.shape:  # the quick way for plain numbers
+        found = numpy.asarray(values)
+        _check(found.dtype, (), column)
+        return found.astype(column.dtype, copy=False)
+    found = numpy.empty((len(values), *column.shape), column.dtype)
+    for place, value in enumerate(values):
+        array = value if type(value) is numpy.ndarray else as_array(value)
+        if array.dtype != column.dtype or array.shape != column.shape:
+            _check(array.dtype, array.shape, column)
+        found[place] = array
+    return found
+
+
+def _check(dtype: numpy.dtype[Any], shape: tuple[int, ...], column: Column) -> None:
+    if shape == column.shape and (dtype == column.dtype or numpy.can_cast(dtype, column.dtype, "safe")):
+        return
+    found = Column(column.name, dtype, shape)
+    text = "; texts of any length need format='parquet'" if dtype.kind in "SU" else ""
+    raise BadCall(f"{column.name} is {found}, and of the first sample {column}{text}")

@@ -1,0 +1,82 @@
+"""Which of a source's columns go into a model, which is the truth, which weighs rows, and which groups them.
+
+an array                 goes into the model
+(x, y), (x, y, weight)   x goes into the model, as Keras reads a tuple; so several inputs are ((a, b), y)
+a dict of columns        `inputs` go into the model: one by its name, several numbers as a matrix, others as a dict
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from tenfold.data.form import NAMES
+from tenfold.data.source import Rows
+from tenfold.errors import BadCall
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """What a caller said about columns."""
+
+    inputs: str | Sequence[str] | None = None
+    """Go into the model."""
+    target: str | None = None
+    """What should come out."""
+    weight: str | None = None
+    """How much a row counts."""
+    by: str | None = None
+    """Whose values make groups."""
+
+    def x(self, rows: Rows) -> Any:
+        """What goes into the model."""
+        if isinstance(self.inputs, str):
+            return column(rows, self.inputs, "inputs")
+        if self.inputs is not None:
+            return together({name: column(rows, name, "inputs") for name in self.inputs})
+        if isinstance(rows, tuple):
+            return rows[0]
+        if isinstance(rows, Mapping):
+            others = {name: rows[name] for name in rows if name not in (self.target, self.weight, self.by)}
+            return together(others) if self.target is not None else others
+        return rows
+
+    def truth(self, rows: Rows) -> Any:
+        if self.target is not None:
+            return column(rows, self.target, "target")
+        if isinstance(rows, tuple) and len(rows) in (2, 3):
+            return rows[1]
+        raise BadCall(
+            "source: there is nothing to compare predictions with; expected (x, y) or (x, y, sample_weight), "
+            "or a table and target='the name of its column'"
+        )
+
+    def weights(self, rows: Rows) -> Any:
+        if self.weight is not None:
+            return column(rows, self.weight, "weight")
+        return rows[2] if isinstance(rows, tuple) and len(rows) == 3 else None
+
+    def groups(self, rows: Rows) -> Any:
+        return None if self.by is None else column(rows, self.by, "by")
+
+
+def column(rows: Rows, name: str, argument: str) -> Any:
+    """One column by its name; those of a tuple are called x, y and sample_weight."""
+    known = rows
+    if isinstance(rows, tuple):
+        known = dict(zip(NAMES, rows, strict=False))
+    if not isinstance(known, Mapping) or name not in known:
+        there = ", ".join(map(str, known)) if isinstance(known, Mapping) else "no names, only one array"
+        raise BadCall(f"{argument}={name!r}: there is no such column; the source has {there}")
+    return known[name]
+
+
+def together(columns: dict[str, Any]) -> Any:
+    """Numbers, one a row each, as the columns of a matrix; anything else as it is."""
+    arrays = [numpy.asarray(column) for column in columns.values()]
+    if len(arrays) > 0 and all(array.ndim == 1 and array.dtype.kind in "biuf" for array in arrays):
+        return numpy.column_stack(arrays)
+    return columns

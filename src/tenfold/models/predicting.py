@@ -1,0 +1,69 @@
+"""In a worker: rows through a model, in batches whose size is found once for all workers of a machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tenfold.models import batching, nesting, sizing
+from tenfold.models.model import Model, Predict, loaded
+from tenfold.work.here import here
+
+SHARE = 4
+"""A batch may take a quarter of a seat's memory: the framework, the rows that are read and outputs are there too."""
+
+
+class Predicting:
+    """A function of rows; `x` says what of them goes into the model."""
+
+    def __init__(self, model: Model, x: Callable[[Any], Any], batch_size: int | None) -> None:
+        self._model = model
+        self._x = x
+        self._batch_size = batch_size
+        self._found: int | None = batch_size
+
+    def __tenfold_parts__(self) -> dict[str, Any]:
+        return {**self._model.__tenfold_parts__(), "columns": self._x, "batch_size": self._batch_size}
+
+    def __tenfold_modules__(self, _named: set[str]) -> list[str]:
+        return list(self._model.modules)
+
+    @property
+    def __name__(self) -> str:
+        return "predict"
+
+    def __call__(self, rows: Any) -> Any:
+        """Outputs as arrays; several as a dict."""
+        found = self.outputs(self._x(rows))
+        if isinstance(found, tuple):
+            return {f"output_{place}": output for place, output in enumerate(found)}
+        return found
+
+    def outputs(self, inputs: Any) -> Any:
+        """As the model nests them."""
+        predict = loaded(self._model)
+        if self._found is None:
+            self._found = self._agreed(predict, inputs)
+        return batching.batched(predict, inputs, sizing.even(nesting.count(inputs), self._found))
+
+    def _agreed(self, predict: Predict, inputs: Any) -> int:
+        """The size that the first worker to ask has found: with one size, numbers do not depend on who predicts."""
+        task = here()
+        path = task.shared / f"batch-{self._model.digest}"
+        if not path.exists():
+            limit = None if task.memory is None else task.memory // SHARE
+            _settle(path, sizing.best_size(predict, inputs, limit))
+        return int(path.read_text())
+
+
+def _settle(path: Path, size: int) -> None:
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    partial.write_text(str(size))
+    try:
+        os.link(partial, path)
+    except FileExistsError:  # somebody was quicker
+        pass
+    finally:
+        partial.unlink()

@@ -1,0 +1,129 @@
+"""`tenfold.evaluate`: predictions and their scores in one pass, without keeping the predictions."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tenfold.data.opening import source as open_source
+from tenfold.data.roles import Roles
+from tenfold.data.source import Part, Source
+from tenfold.errors import BadCall
+from tenfold.metrics.scores import Scores
+from tenfold.metrics.scoring import Scoring, Tally
+from tenfold.models.opening import model as open_model
+from tenfold.models.predicting import Predicting
+from tenfold.verbs.call import Settings
+from tenfold.verbs.map import map as run_map
+from tenfold.verbs.predict import size_faults
+from tenfold.verbs.scored import Scored
+
+_NEED_SCORES = ("roc_auc", "average_precision", "log_loss", "brier", "calibration", "top_")
+"""Metrics for which a class alone is too little: an estimator is asked for probabilities."""
+
+
+def evaluate(
+    model: Any,
+    source: Any,
+    metrics: Any,
+    *,
+    target: str | None = None,
+    inputs: str | Sequence[str] | None = None,
+    weight: str | None = None,
+    by: str | None = None,
+    bootstrap: int = 0,
+    approximate: bool = False,
+    classes: Sequence[Any] | None = None,
+    batch_size: int | None = None,
+    output: str | None = None,
+    cpus: float = 1,
+    gpus: float = 0,
+    memory: int | str | None = None,
+    workers: int | None = None,
+    retries: int = 0,
+    timeout: float | None = None,
+    seed: int = 0,
+    engine: object = None,
+    run: str | os.PathLike[str] | None = None,
+    fresh: bool = False,
+    progress: bool | None = None,
+) -> Any:
+    """Scores of a model over a source larger than memory: exact, and the same however many workers there are.
+
+    model         as `tenfold.predict` takes it; or a dict of models by name
+    source        (x, y), (x, y, sample_weight), or a table with `target`; or a dict of data sets by name
+    metrics       names such as "accuracy", "f1_macro", "roc_auc", "confusion"; metric objects; or a dict of them
+    target        the column of a table that is the truth
+    inputs        columns that go into the model; all others where it is not given
+    weight        the column that says how much a row counts
+    by            a column whose every value has scores of its own
+    bootstrap     replicates for 95 % intervals, such as 1000
+    approximate   roc_auc and average_precision from histograms, with a bound on the error
+    classes       the label of each column of the predictions, where they are not 0, 1, 2, ...
+    batch_size, output    as in `tenfold.predict`
+
+    The others are those of `tenfold.map`. Returns `Scores`; by name for several models or data sets.
+    """
+    settings = Settings(cpus, gpus, memory, workers, None, retries, timeout, seed, engine, run, fresh, progress)
+    faults = settings.faults() + size_faults(batch_size)
+    if faults:
+        raise BadCall("; ".join(faults))
+    roles = Roles(inputs, target, weight, by)
+    models = _named(model) if isinstance(model, Mapping) else {"": model}
+    several = isinstance(source, Mapping) and target not in source
+    sources = {
+        name: open_source(one, name=f"source[{name!r}]" if several else "source")
+        for name, one in (_named(source) if several else {"": source}).items()
+    }
+    scorings, predicting = {}, {}
+    for name, one in models.items():
+        asked, labels = _asked(one, metrics, output, classes)
+        scorings[name] = Scoring(
+            metrics, by=by is not None, bootstrap=bootstrap, seed=seed, approximate=approximate, classes=labels
+        )
+        predicting[name] = Predicting(open_model(one, output=asked), roles.x, batch_size)
+    found = _scores(Scored(predicting, scorings, sources, roles), scorings, sources, settings)
+    by_source = {name: found[name] if isinstance(model, Mapping) else found[name][""] for name in sources}
+    return by_source if several else by_source[""]
+
+
+def _named(given: Mapping[Any, Any]) -> dict[str, Any]:
+    if not given:
+        raise BadCall("an empty dict: expected at least one, by name")
+    return {str(name): one for name, one in given.items()}
+
+
+def _asked(model: Any, metrics: Any, output: str | None, classes: Any) -> tuple[str | None, Any]:
+    """Which output an estimator is asked for, and the labels of its columns."""
+    if not hasattr(model, "predict_proba") or output not in (None, "predict_proba"):
+        return output, classes
+    names = metrics.values() if isinstance(metrics, Mapping) else [metrics] if isinstance(metrics, str) else metrics
+    if output is None and not any(isinstance(name, str) and name.startswith(_NEED_SCORES) for name in names):
+        return output, classes
+    return "predict_proba", getattr(model, "classes_", None) if classes is None else classes
+
+
+def _scores(
+    task: Scored, scorings: dict[str, Scoring], sources: dict[str, Source], settings: Settings
+) -> dict[str, dict[str, Scores]]:
+    """For each data set, the scores of each model."""
+    options = {name: getattr(settings, name) for name in settings.__slots__}
+    parts = _parts(sources)
+    known = all(source.length is not None for source in sources.values())
+    results = run_map(task, list(parts) if known else parts, on_error="raise", **options)
+    totals: dict[tuple[str, str], Tally] = {}
+    with tempfile.TemporaryDirectory(prefix="tenfold-") as folder:
+        for of_source, tallies in results:
+            for name, tally in tallies.items():
+                key = (of_source, name)
+                totals[key] = scorings[name].merge(totals[key], tally, folder) if key in totals else tally
+        return {
+            of_source: {name: scorings[name].scores(totals[of_source, name]) for name in scorings}
+            for of_source in sources
+        }
+
+
+def _parts(sources: dict[str, Source]) -> Iterator[tuple[str, Part]]:
+    return ((name, part) for name, source in sources.items() for part in source.parts())

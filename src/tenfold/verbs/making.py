@@ -1,0 +1,195 @@
+"""How a set is made of a source, for `prepare` and `predict`.
+
+source ─> parts ─> what earlier calls have made of them ─> map over the parts ─> pieces ─> a set that is whole
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tenfold.data import manifest, preparing
+from tenfold.data.form import Form
+from tenfold.data.manifest import Manifest
+from tenfold.data.prepared import Prepared
+from tenfold.data.preparing import Fault, Kept, Piece, Preparing
+from tenfold.data.source import Part, Source, step_of
+from tenfold.dispatch.results import Results
+from tenfold.errors import BadCall, TaskDied, TaskOutOfMemory, TasksFailed, TaskTimedOut
+from tenfold.journal import fingerprint
+from tenfold.verbs.call import Settings
+from tenfold.verbs.map import map as run_map
+from tenfold.verbs.workplace import Workplace
+from tenfold.work.outcome import Outcome
+
+ENDED = (TaskDied, TaskTimedOut, TaskOutOfMemory)
+"""What a single sample can do to its worker, so that the others of its part have to go again."""
+
+Accepts = Callable[[Form, int], None]
+"""May refuse a set by its form and about how many rows it will have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a set is to be made of."""
+
+    function: Callable[[Any], Any]
+    """Of a sample, or of a batch of them."""
+    source: Source
+    """Where samples come from."""
+    batched: bool
+    """The function takes a batch."""
+    batch: int | None
+    """How many samples go together."""
+    quarantines: bool
+    """A sample that fails is left out."""
+    format: str
+    """Of the files."""
+
+    def identity(self, seed: int) -> dict[str, str]:
+        """What makes other rows of the same samples."""
+        settings = {"batched": str(self.batched), "batch": str(self.batch), "seed": str(seed)}
+        return fingerprint.of_function(self.function) | settings
+
+    def parts(self) -> Iterator[Part]:
+        """The source, cut for workers: where samples go together by the caller's wish, at these places."""
+        length = self.source.length
+        if length is None or self.batch is None:
+            yield from self.source.parts()
+            return
+        step = max(1, step_of(length, self.source.sample_bytes) // self.batch) * self.batch
+        for start in range(0, length, step):
+            stop = min(start + step, length)
+            yield Part(start, stop, self.source.stamp(start, stop))
+
+    def task(self, folder: Path, kept: dict[str, Kept]) -> Preparing:
+        """What workers do."""
+        return Preparing(
+            self.function,
+            self.source,
+            folder,
+            batched=self.batched,
+            batch=self.batch,
+            quarantines=self.quarantines,
+            kept=kept,
+        )
+
+
+def make(
+    recipe: Recipe,
+    to: str | os.PathLike[str],
+    settings: Settings,
+    *,
+    fresh: bool,
+    accepts: Accepts | None = None,
+) -> Prepared:
+    """The set in `to`, made of what is there and what is missing."""
+    parts = None if recipe.source.length is None else list(recipe.parts())
+    place = Workplace(Path(to).absolute(), recipe.identity(settings.seed), parts, recipe.format)
+    if not fresh and place.is_made():
+        return Prepared.open(place.folder)
+    with place.held():
+        if fresh:
+            place.clear()
+        if place.moved_in():
+            return Prepared.open(place.folder)
+        pieces = _pieces(recipe, place, settings, parts, accepts)
+        rows = sum(piece.rows for piece in pieces)
+        form = preparing.read_form(place.work)
+        samples, about = place.samples, recipe.source.describe()
+        place.finish(Manifest(form, recipe.format, rows, place.identity, about, samples, tuple(pieces)))
+    _tell_faults(pieces, place.folder)
+    return Prepared.open(place.folder)
+
+
+def _pieces(
+    recipe: Recipe, place: Workplace, settings: Settings, parts: list[Part] | None, accepts: Accepts | None
+) -> list[Piece]:
+    """What becomes of each part, in order. The first goes alone, because the form of all rows comes from it."""
+    kept = place.prepare()
+    task, collects = recipe.task(place.work, kept), recipe.quarantines
+    coming = iter(parts) if parts is not None else _streamed(recipe, kept)
+    first, quiet = list(islice(coming, 1)), replace(settings, progress=False)
+    pieces = _map(task, first, place.work / "first", quiet, collects=collects)
+    if accepts is not None and any(piece.rows for piece in pieces):
+        accepts(preparing.read_form(place.work), recipe.source.length or 0)
+    rest = coming if parts is None else list(coming)
+    pieces += _map(task, rest, place.work / "rest", settings, collects=collects)
+    rows = sum(piece.rows for piece in pieces)
+    if not rows:
+        _refuse_empty(pieces)
+    if accepts is not None:
+        accepts(preparing.read_form(place.work), rows)
+    return sorted(pieces, key=lambda piece: piece.start)
+
+
+def _streamed(recipe: Recipe, kept: dict[str, Kept]) -> Iterator[Part]:
+    """Parts of a stream are known by their content when it has come; what has been made of it need not be sent."""
+    for part in recipe.parts():
+        try:
+            key = fingerprint.of_value(part.rows).hex()
+        except Exception:  # it cannot be pickled in a way that can be compared
+            yield part
+        else:
+            yield replace(part, key=key, rows=None if key in kept else part.rows)
+
+
+def _map(task: Preparing, parts: Iterable[Part], run: Path, settings: Settings, *, collects: bool) -> list[Piece]:
+    options = {name: getattr(settings, name) for name in settings.__slots__ if name not in ("run", "fresh")}
+    results = run_map(task, parts, run=run, on_error="collect" if collects else "stop", **options)
+    _raise_ours(results)
+    pieces = [value for value in results if isinstance(value, Piece)]
+    failed = [(outcome, _part_of(outcome, parts)) for outcome in results.outcomes if outcome.failure is not None]
+    if all(part.stop - part.start == 1 for _, part in failed):
+        return pieces + [_left_out(part, outcome) for outcome, part in failed]
+    alone = [one for _, part in failed for one in preparing.ones(part)]
+    return pieces + _map(task, alone, run.with_name(f"{run.name}-apart"), settings, collects=collects)
+
+
+def _raise_ours(results: Results) -> None:
+    """What failed, but not by the fault of a sample: a full disk, a folder that a machine cannot see."""
+    ours = [error for error in results.failures if not isinstance(error, ENDED)]
+    if ours:
+        text = f"{len(ours)} of {len(results)} parts could not be written; what is done is kept\n\n{ours[0]}"
+        raise TasksFailed(text, results) from ours[0].__cause__
+
+
+def _part_of(outcome: Outcome, parts: Iterable[Part]) -> Part:
+    """The part that ended its worker, to send its samples again one by one."""
+    part = parts[outcome.index] if isinstance(parts, list) else outcome.item
+    if not isinstance(part, Part):  # of a stream, which cannot be read again, and too large for the journal
+        assert outcome.error is not None
+        raise outcome.error
+    return part
+
+
+def _left_out(part: Part, outcome: Outcome) -> Piece:
+    """A sample that ended its worker."""
+    assert outcome.failure is not None
+    fault = Fault(part.start, outcome.failure.summary, str(outcome.error))
+    return Piece(part.start, part.stop, part.key, 0, 0, (fault,))
+
+
+def _refuse_empty(pieces: list[Piece]) -> NoReturn:
+    faults = [fault for piece in pieces for fault in piece.faults]
+    said = f"none of {sum(p.stop - p.start for p in pieces)} samples has become a row"
+    if not faults:
+        raise BadCall(f"{said}: fn returned None for all of them")
+    raise TasksFailed(
+        f"{said}: {len(faults)} failed. The first one, sample {faults[0].sample}:\n\n{faults[0].traceback}"
+    )
+
+
+def _tell_faults(pieces: list[Piece], folder: Path) -> None:
+    faults = [fault for piece in pieces for fault in piece.faults]
+    if faults:
+        warnings.warn(
+            f"{len(faults)} of {sum(p.stop - p.start for p in pieces)} samples failed and were left out; the first is "
+            f"sample {faults[0].sample}: {faults[0].error}. All of them are in {str(folder / manifest.QUARANTINE)!r}",
+            stacklevel=4,
+        )

@@ -1,0 +1,96 @@
+"""`tenfold.predict`: a model over a source larger than memory, in parallel."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+from tenfold.data import stores
+from tenfold.data.form import Form
+from tenfold.data.opening import source as open_source
+from tenfold.data.prepared import Prepared
+from tenfold.data.roles import Roles
+from tenfold.errors import BadCall
+from tenfold.models.opening import model as open_model
+from tenfold.models.predicting import Predicting
+from tenfold.plan.needs import readable
+from tenfold.verbs.call import Settings
+from tenfold.verbs.making import Recipe, make
+
+KEPT_IN_MEMORY = 1 << 30
+"""Bytes of predictions that are returned without `to`. A fixed number: a call must not fail on another machine only."""
+
+
+def predict(
+    model: Any,
+    source: Any,
+    to: str | os.PathLike[str] | None = None,
+    *,
+    batch_size: int | None = None,
+    output: str | None = None,
+    inputs: str | Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    format: stores.Format = "npy",  # noqa: A002
+    cpus: float = 1,
+    gpus: float = 0,
+    memory: int | str | None = None,
+    workers: int | None = None,
+    retries: int = 0,
+    timeout: float | None = None,
+    seed: int = 0,
+    engine: object = None,
+    fresh: bool = False,
+    progress: bool | None = None,
+) -> Prepared:
+    """What `model` gives for every sample of a source, in order, as a set of rows in the folder `to`.
+
+    model        a Keras model or a .keras file, a PyTorch module, a fitted scikit-learn estimator, a function of rows
+                 (of JAX or any other), or what tenfold has trained
+    source       as `tenfold.prepare` takes it; of (x, y) only x goes into the model
+    to           a folder; without it, predictions are kept in memory, and large ones are refused
+    batch_size   rows at a time; found by measuring where it is not given
+    output       of an estimator "predict", "predict_proba", "decision_function" or "transform"; of other models the
+                 name of one of several outputs
+    inputs       the columns of a table that go into the model
+    columns      of a table, or the names of arrays in a file: only these are read
+    format       of the files: "npy", "zarr" or "parquet"
+
+    The others are those of `tenfold.map`. The same call again returns at once; one that was killed goes on.
+    """
+    settings = Settings(cpus, gpus, memory, workers, None, retries, timeout, seed, engine, None, False, progress)
+    faults = settings.faults() + size_faults(batch_size)
+    if format not in stores.FORMATS:
+        faults.append(f"format={format!r}: expected one of {', '.join(map(repr, stores.FORMATS))}")
+    if to is not None and not (isinstance(to, str | os.PathLike) and os.fspath(to)):
+        faults.append(f"to={to!r}: expected the name of a folder, or None to keep predictions in memory")
+    if faults:
+        raise BadCall("; ".join(faults))
+    stores.needed(format)
+    found = open_source(source, columns=columns)
+    roles = Roles(inputs)
+    function = Predicting(open_model(model, output=output), roles.x, batch_size)
+    recipe = Recipe(function, found, batched=True, batch=None, quarantines=False, format=format)
+    if to is not None:
+        return make(recipe, to, settings, fresh=fresh)
+    with tempfile.TemporaryDirectory(prefix="tenfold-") as folder:
+        made = make(recipe, folder, settings, fresh=False, accepts=_refuse_large)
+        arrays = [array.copy() for array in stores.KINDS[format](made.folder, made.form).whole()]
+    return Prepared(made.form, stores.InMemory(arrays), len(made), None)
+
+
+def size_faults(batch_size: object) -> list[str]:
+    """What is wrong with a size of batches."""
+    if batch_size is None or (isinstance(batch_size, int) and not isinstance(batch_size, bool) and batch_size > 0):
+        return []
+    return [f"batch_size={batch_size!r}: expected a whole number, 1 or above"]
+
+
+def _refuse_large(form: Form, rows: int) -> None:
+    size = rows * form.row_bytes
+    if size > KEPT_IN_MEMORY:
+        raise BadCall(
+            f"to=None: the predictions for {rows} samples take {readable(size)}, more than {readable(KEPT_IN_MEMORY)}; "
+            "give to= a folder to keep them in"
+        )

@@ -1,0 +1,59 @@
+"""In a worker: a part of a source through all models, and what the metrics keep of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenfold.data.roles import Roles
+from tenfold.data.source import Part, Source, count
+from tenfold.errors import BadCall
+from tenfold.metrics.scoring import Scoring, Tally
+from tenfold.models.predicting import Predicting
+
+
+class Scored:
+    """The task of `tenfold.evaluate`: called with the name of a data set and a part of it."""
+
+    def __init__(
+        self,
+        predicting: dict[str, Predicting],
+        scorings: dict[str, Scoring],
+        sources: dict[str, Source],
+        roles: Roles,
+    ) -> None:
+        self._predicting = predicting
+        self._scorings = scorings
+        self._sources = sources
+        self._roles = roles
+
+    def __tenfold_parts__(self) -> dict[str, Any]:
+        models = {f"{key} of {name}": part for name, p in self._predicting.items() for key, part in _parts(p).items()}
+        return {**models, "metrics": [scoring.names for scoring in self._scorings.values()], "roles": self._roles}
+
+    def __tenfold_modules__(self, named: set[str]) -> list[str]:
+        return [module for p in self._predicting.values() for module in p.__tenfold_modules__(named)]
+
+    @property
+    def __name__(self) -> str:
+        return "evaluate"
+
+    def __call__(self, item: tuple[str, Part]) -> tuple[str, dict[str, Tally]]:
+        name, part = item
+        rows = self._sources[name].read(part.start, part.stop) if part.rows is None else part.rows
+        roles = self._roles
+        inputs, truth = roles.x(rows), roles.truth(rows)
+        found = {}
+        for model, predicting in self._predicting.items():
+            predicted = predicting.outputs(inputs)
+            if isinstance(predicted, tuple | dict):
+                known = ", ".join(map(str, predicted)) if isinstance(predicted, dict) else f"{len(predicted)} of them"
+                raise BadCall(f"the model has several outputs ({known}); name one with output=")
+            found[model] = self._scorings[model].update(
+                truth, predicted, roles.weights(rows), roles.groups(rows), part.start
+            )
+        assert count(rows) == part.stop - part.start
+        return name, found
+
+
+def _parts(predicting: Predicting) -> dict[str, Any]:
+    return predicting.__tenfold_parts__()

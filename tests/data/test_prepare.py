@@ -1,0 +1,263 @@
+"""`tenfold.prepare`: what a function may return, what fails, what is kept, and what is made again."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+
+import tenfold
+from tenfold.data import stores
+
+X = numpy.random.default_rng(0).random((300, 4))
+
+
+def prepare(function: Callable[[Any], Any], source: Any, to: Path, **options: Any) -> tenfold.Prepared:
+    return tenfold.prepare(function, source, to, progress=False, **options)
+
+
+def counted(folder: Path, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Notes each call in a file, whoever makes it."""
+    log = str(folder / "calls")
+
+    def count_and_call(sample: Any) -> Any:
+        with open(log, "a") as file:
+            file.write("x")
+        return function(sample)
+
+    return count_and_call
+
+
+def calls(folder: Path) -> int:
+    path = folder / "calls"
+    found = path.stat().st_size if path.exists() else 0
+    path.unlink(missing_ok=True)
+    return found
+
+
+# -- what a function may return -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("format", stores.FORMATS)
+@pytest.mark.parametrize(
+    ("function", "names", "expected"),
+    [
+        (lambda row: row * 2, ["data"], [X * 2]),
+        (lambda row: float(row.sum()), ["data"], [X.sum(1)]),
+        (lambda row: (row.astype("float32"), int(row[0] > 0.5)), ["x", "y"], [X.astype("f4"), (X[:, 0] > 0.5) * 1]),
+        (lambda row: {"a": row[:2].reshape(1, 2), "b": row[2]}, ["a", "b"], [X[:, None, :2], X[:, 2]]),
+        (lambda row: row if row[0] > 0.5 else None, ["data"], [X[X[:, 0] > 0.5]]),
+        (lambda row: [row, -row], ["data"], [numpy.stack([X, -X], 1).reshape(-1, 4)]),
+    ],
+    ids=["an array", "a number", "a tuple", "a dict", "none of some", "several"],
+)
+def test_rows_are_in_order_and_files_are_ordinary(
+    format: str, function: Any, names: list[str], expected: list[Any], tmp_path: Path
+) -> None:
+    prepared = prepare(function, X, tmp_path / "set", format=format)
+    found = prepared.numpy()
+    arrays = list(found.values()) if isinstance(found, dict) else found if isinstance(found, tuple) else [found]
+    assert [column.name for column in prepared.form.columns] == names
+    for array, wanted in zip(arrays, expected, strict=True):
+        numpy.testing.assert_array_equal(array, wanted)
+    assert len(prepared) == len(expected[0])
+    assert not prepared.verify()
+    assert [path.name for path in (tmp_path / "set").glob(".prep*")] == []
+    if format == "npy":
+        for name, wanted in zip(names, expected, strict=True):
+            plain = numpy.load(tmp_path / "set" / f"{name}.npy", allow_pickle=False)
+            numpy.testing.assert_array_equal(plain, wanted)
+
+
+def test_a_function_of_batches_is_given_arrays_of_that_length(tmp_path: Path) -> None:
+    def check(batch: numpy.ndarray) -> numpy.ndarray:
+        return numpy.column_stack([batch.sum(1), numpy.full(len(batch), len(batch))])
+
+    found = prepare(check, X[:250], tmp_path / "set", batched=True, batch=100).numpy()
+    numpy.testing.assert_allclose(found[:, 0], X[:250].sum(1))
+    assert list(found[:, 1]) == [100] * 200 + [50] * 50
+
+
+def test_a_function_of_batches_may_leave_out_and_add(tmp_path: Path) -> None:
+    def double_some(batch: numpy.ndarray) -> numpy.ndarray:
+        return numpy.repeat(batch[batch[:, 0] > 0.5], 2, axis=0)
+
+    found = prepare(double_some, X, tmp_path / "set", batched=True).numpy()
+    numpy.testing.assert_array_equal(found, numpy.repeat(X[X[:, 0] > 0.5], 2, axis=0))
+
+
+# -- what fails ---------------------------------------------------------------------------------------------------------
+
+
+def bad_at(*places: int) -> Callable[[Any], Any]:
+    def fail_at(row: Any) -> Any:
+        if any(numpy.array_equal(row, X[place]) for place in places):
+            raise ValueError("a corrupt sample")
+        return row
+
+    return fail_at
+
+
+def test_what_fails_goes_to_quarantine_and_the_others_go_on(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="2 of 300 samples failed and were left out; the first is sample 17"):
+        prepared = prepare(bad_at(17, 200), X, tmp_path / "set")
+    numpy.testing.assert_array_equal(prepared.numpy(), numpy.delete(X, [17, 200], axis=0))
+    lines = [json.loads(line) for line in (tmp_path / "set" / "quarantine.jsonl").read_text().splitlines()]
+    assert [line["sample"] for line in lines] == [17, 200] == [fault["sample"] for fault in prepared.quarantine]
+    assert lines[0]["error"] == "ValueError: a corrupt sample"
+    assert "fail_at" in lines[0]["traceback"]
+
+
+def test_one_of_a_batch_that_fails_takes_none_with_it(tmp_path: Path) -> None:
+    def fail(batch: numpy.ndarray) -> numpy.ndarray:
+        if (batch == X[17]).all(1).any():
+            raise ValueError("a corrupt sample")
+        return batch
+
+    with pytest.warns(UserWarning, match="1 of 300 samples"):
+        prepared = prepare(fail, X, tmp_path / "set", batched=True, batch=50)
+    numpy.testing.assert_array_equal(prepared.numpy(), numpy.delete(X, 17, axis=0))
+
+
+def test_on_error_raise_names_the_sample(tmp_path: Path) -> None:
+    with pytest.raises(tenfold.TasksFailed, match="sample 17: ValueError: a corrupt sample"):
+        prepare(bad_at(17), X, tmp_path / "set", on_error="raise")
+    assert not (tmp_path / "set" / "manifest.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (
+            lambda row: row[: 4 if row[0] != X[40, 0] else 3],
+            r"data is 3 of float64, and of the first sample 4 of float64",
+        ),
+        (lambda row: row.astype("f4") if row[0] != X[40, 0] else row, r"data is 4 of float64.*4 of float32"),
+        (
+            lambda row: (row, 1) if row[0] != X[40, 0] else row,
+            r"it returned one array, and the first sample a tuple of 2",
+        ),
+        (lambda row: {"a": 1} if row[0] != X[40, 0] else {"b": 1}, r"a dict of b, and the first sample a dict of a"),
+    ],
+    ids=["shape", "dtype", "nesting", "columns"],
+)
+def test_a_row_of_another_form_is_named(function: Any, text: str, tmp_path: Path) -> None:
+    with pytest.raises(tenfold.TasksFailed, match=f"sample 40: .*{text}"):
+        prepare(function, X, tmp_path / "set", on_error="raise")
+    with pytest.warns(UserWarning, match="1 of 300 samples"):
+        assert len(prepare(function, X, tmp_path / "set")) == 299
+
+
+def test_a_sample_that_ends_its_worker_is_left_out_alone(tmp_path: Path) -> None:
+    def end_at(row: Any) -> Any:
+        if row[0] in (X[17, 0], X[18, 0]):
+            os._exit(3)
+        return row
+
+    source = numpy.repeat(X, 10, axis=0)  # so that parts have several samples
+    source[:, 1] = numpy.arange(len(source))
+    with pytest.warns(UserWarning, match="20 of 3000 samples"):
+        prepared = prepare(end_at, source, tmp_path / "set")
+    numpy.testing.assert_array_equal(prepared.numpy(), numpy.delete(source, range(170, 190), axis=0))
+    assert "ended by itself with status 3" in prepared.quarantine[0]["error"]
+    assert len(prepare(end_at, source, tmp_path / "set")) == 2980, "the second call returns at once, without a warning"
+
+
+def test_when_all_fail_there_is_no_set(tmp_path: Path) -> None:
+    def fail(row: Any) -> Any:
+        raise ValueError("no luck")
+
+    with pytest.raises(tenfold.TasksFailed, match=r"(?s)none of 300 samples has become a row: 300 failed.*no luck"):
+        prepare(fail, X, tmp_path / "set")
+    with pytest.raises(tenfold.BadCall, match="fn returned None"):
+        prepare(lambda row: None, X, tmp_path / "none")
+
+
+def test_bad_calls_say_everything_at_once(tmp_path: Path) -> None:
+    with pytest.raises(tenfold.BadCall) as caught:
+        tenfold.prepare(3, X, "", batch=0, on_error="ignore", format="csv", seed=-1)  # type: ignore[arg-type]
+    for part in ("fn=3", "to=''", "batch=0", "on_error='ignore'", "format='csv'", "seed=-1"):
+        assert part in str(caught.value)
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "thesis.txt").write_text("mine")
+    with pytest.raises(tenfold.BadCall, match=r"holds files that are not a prepared set: thesis.txt"):
+        prepare(abs, X, tmp_path / "others")
+    with pytest.raises(tenfold.BadCall, match="is a file"):
+        prepare(abs, X, tmp_path / "others" / "thesis.txt")
+
+
+# -- what is kept -------------------------------------------------------------------------------------------------------
+
+
+def double(row: Any) -> Any:
+    return row * 2
+
+
+def test_the_second_call_makes_nothing_and_a_change_only_what_is_new(tmp_path: Path) -> None:
+    function = counted(tmp_path, double)
+    prepare(function, X, tmp_path / "set")
+    assert calls(tmp_path) == 300
+    numpy.testing.assert_array_equal(prepare(function, X, tmp_path / "set").numpy(), X * 2)
+    assert calls(tmp_path) == 0
+    longer = numpy.concatenate([X, X[:7] + 1])
+    numpy.testing.assert_array_equal(prepare(function, longer, tmp_path / "set").numpy(), longer * 2)
+    assert calls(tmp_path) == 7
+    prepare(function, longer, tmp_path / "set", fresh=True)
+    assert calls(tmp_path) == 307
+
+
+@pytest.mark.parametrize("format", stores.FORMATS)
+def test_damage_is_found_and_only_that_is_made_again(format: str, tmp_path: Path) -> None:
+    function = counted(tmp_path, double)
+    prepared = prepare(function, X, tmp_path / "set", format=format, batch=10)
+    calls(tmp_path)
+    if format == "npy":
+        with open(tmp_path / "set" / "data.npy", "r+b") as file:
+            file.seek(-8, os.SEEK_END)
+            file.write(b"\0" * 8)
+        assert prepared.verify() == [(290, 300)]
+        again = 10
+    else:
+        path = tmp_path / "set" / "data.parquet"
+        path = path if format == "parquet" else tmp_path / "set" / "data.zarr" / "data" / "c" / "0" / "0"
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 255
+        path.write_bytes(content)
+        prepared = tenfold.Prepared.open(tmp_path / "set")
+        assert prepared.verify(), "something is damaged"
+        again = sum(stop - start for start, stop in prepared.verify())
+    repaired = prepare(function, X, tmp_path / "set", format=format, batch=10)
+    assert calls(tmp_path) == again
+    numpy.testing.assert_array_equal(repaired.numpy(), X * 2)
+    assert repaired.verify() == []
+
+
+def test_a_changed_function_makes_everything_again(tmp_path: Path) -> None:
+    prepare(double, X, tmp_path / "set")
+    found = prepare(lambda row: (row * 3, 1), X, tmp_path / "set")
+    numpy.testing.assert_array_equal(found.numpy()[0], X * 3)
+    assert sorted(path.name for path in (tmp_path / "set").glob("[!.]*")) == ["manifest.json", "x.npy", "y.npy"]
+
+
+def test_a_stream_is_read_again_and_its_rows_are_not_made_again(tmp_path: Path) -> None:
+    function = counted(tmp_path, lambda value: value * 2.0)
+    assert list(prepare(function, (float(i) for i in range(500)), tmp_path / "set").numpy()) == list(range(0, 1000, 2))
+    assert calls(tmp_path) == 500
+    assert len(prepare(function, (float(i) for i in range(500)), tmp_path / "set")) == 500
+    assert calls(tmp_path) == 0
+
+
+def test_tasks_have_their_own_random_numbers_the_same_every_time(tmp_path: Path) -> None:
+    def noisy(row: Any) -> Any:
+        return row + numpy.random.random(4)
+
+    first, second = (prepare(noisy, X, tmp_path / name).numpy() for name in ("a", "b"))
+    numpy.testing.assert_array_equal(first, second)
+    other = prepare(noisy, X, tmp_path / "c", seed=1).numpy()
+    assert not numpy.array_equal(first, other)
+    assert len({tuple(row) for row in first - X}) > 100

@@ -1,0 +1,136 @@
+"""`Prepared`: the same rows in the same order for every framework; splits, samples, and what it says of itself."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+
+import scripts
+import tenfold
+from tenfold.data import stores
+
+X = numpy.random.default_rng(0).random((103, 3)).astype("float32")
+Y = numpy.arange(103) % 4
+
+
+@pytest.fixture(scope="module", params=stores.FORMATS)
+def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tenfold.Prepared:
+    def pair(place: int) -> tuple[Any, int]:
+        return X[place], int(Y[place])
+
+    folder = tmp_path_factory.mktemp("sets") / "set"
+    return tenfold.prepare(pair, numpy.arange(103), folder, format=request.param, progress=False)
+
+
+_FEEDS = """
+    import numpy, tenfold
+
+    prepared = tenfold.Prepared.open({folder!r})
+    plain = list(prepared.iterate(10, shuffle=True, seed=5, epochs=2))
+    for feed in (prepared.tensorflow(10, shuffle=True, seed=5), prepared.torch(10, shuffle=True, seed=5)):
+        twice = [*feed, *feed]
+        assert len(twice) == len(plain) == 22, len(twice)
+        for batch, other in zip(plain, twice):
+            for array, tensor in zip(batch, other):
+                numpy.testing.assert_array_equal(array, numpy.asarray(tensor))
+    print("the same")
+"""
+
+
+@pytest.mark.slow
+def test_all_frameworks_see_the_same_order(prepared: tenfold.Prepared, tmp_path: Path) -> None:
+    text = _FEEDS.format(folder=str(prepared.folder))
+    ended = scripts.run(tmp_path, text, {"TF_CPP_MIN_LOG_LEVEL": "3"}, seconds=120)
+    assert "the same" in ended.out
+
+
+def test_every_epoch_has_all_rows_in_another_order(prepared: tenfold.Prepared) -> None:
+    plain = list(prepared.iterate(10, shuffle=True, seed=5, epochs=2))
+    for epoch in (plain[:11], plain[11:]):
+        assert sorted(value for _, y in epoch for value in y) == sorted(Y)
+    assert not numpy.array_equal(plain[0][0], plain[11][0])
+    numpy.testing.assert_array_equal(next(prepared.iterate(4, prefetch=0))[0], X[:4])
+
+
+def test_shards_have_every_row_once(prepared: tenfold.Prepared) -> None:
+    shards = [list(prepared.iterate(8, shuffle=True, seed=1, shard=(rank, 3))) for rank in range(3)]
+    assert len({len(shard) for shard in shards}) == 1
+    rows = numpy.concatenate([x for shard in shards for x, _ in shard])
+    assert sorted(map(tuple, rows)) == sorted(map(tuple, X))
+    whole = list(prepared.iterate(24, shuffle=True, seed=1))
+    side_by_side = numpy.concatenate([shard[0][0] for shard in shards])
+    numpy.testing.assert_array_equal(side_by_side, whole[0][0])
+
+
+def test_dask_reads_chunks(prepared: tenfold.Prepared) -> None:
+    x, y = prepared.dask()
+    assert x.shape == (103, 3)
+    numpy.testing.assert_array_equal(x[7:50, 1].compute(scheduler="synchronous"), X[7:50, 1])
+    assert int(y.sum().compute(scheduler="synchronous")) == Y.sum()
+
+
+def test_splits_have_nothing_in_common_and_keep_the_shares(prepared: tenfold.Prepared) -> None:
+    training, testing = prepared.split(0.75, 0.25, by="y", seed=3)
+    rows = [tuple(row) for part in (training, testing) for row in part.numpy()[0]]
+    assert len(set(rows)) == len(rows) == 103
+    for value in range(4):
+        share = (training.numpy()[1] == value).sum() / (Y == value).sum()
+        assert 0.7 < share < 0.8
+    assert numpy.array_equal(prepared.split(0.5)[0].numpy()[1], prepared.split(0.5)[0].numpy()[1])
+    inner = training.split(0.5, 0.5)[1]
+    assert {tuple(row) for row in inner.numpy()[0]} < {tuple(row) for row in training.numpy()[0]}
+    for wrong in ((), (0.5, 0.6), (0.0, 1.0)):
+        with pytest.raises(tenfold.BadCall, match="shares above 0"):
+            prepared.split(*wrong)
+    with pytest.raises(tenfold.BadCall, match=r"by='label': there is no such column, only x, y"):
+        prepared.split(0.5, by="label")
+
+
+def test_a_sample_is_a_set(prepared: tenfold.Prepared) -> None:
+    some = prepared.sample(10, seed=1)
+    assert len(some) == 10
+    x, y = some.numpy()
+    for row, value in zip(x, y, strict=True):
+        assert Y[(X == row).all(1).argmax()] == value
+    with pytest.raises(tenfold.BadCall, match="there are 103 rows"):
+        prepared.sample(104)
+
+
+def test_it_travels_and_can_be_opened_again(prepared: tenfold.Prepared) -> None:
+    for other in (pickle.loads(pickle.dumps(prepared)), tenfold.Prepared.open(prepared.folder)):  # type: ignore[arg-type]
+        numpy.testing.assert_array_equal(other.numpy()[0], X)
+    assert "103 rows" in prepared.describe()
+    assert "x (3 of float32), y (a number of int64)" in str(prepared)
+
+
+def test_it_is_a_source_and_the_data_of_a_fit(prepared: tenfold.Prepared, tmp_path: Path) -> None:
+    sums = tenfold.prepare(lambda pair: pair[0].sum(), prepared, tmp_path / "sums", progress=False)
+    numpy.testing.assert_array_equal(sums.numpy(), X.sum(1))
+    again = tenfold.prepare(lambda pair: pair[1], prepared.folder, tmp_path / "again", progress=False)
+    numpy.testing.assert_array_equal(again.numpy(), Y)
+
+    def build() -> Any:
+        import torch
+
+        model = torch.nn.Linear(3, 4)
+        return model, torch.nn.CrossEntropyLoss(), torch.optim.SGD(model.parameters(), lr=0.1)
+
+    losses = [
+        tenfold.map(tenfold.Fit(build, data, epochs=2), [{"seed": 1}], progress=False)[0].history["loss"]
+        for data in (prepared, (X, Y))
+    ]
+    assert losses[0] == losses[1]
+
+
+def test_bad_numbers_are_refused(prepared: tenfold.Prepared) -> None:
+    with pytest.raises(tenfold.BadCall, match=r"batch_size=0: .*; epochs=0: .*; shard=\(3, 3\): expected \(i, n\)"):
+        prepared.iterate(0, epochs=0, shard=(3, 3))
+
+
+def test_what_is_not_a_set_says_so(tmp_path: Path) -> None:
+    with pytest.raises(tenfold.BadCall, match=r"holds no prepared set: there is no manifest.json"):
+        tenfold.Prepared.open(tmp_path)
