@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,7 +93,7 @@ class KerasMetric(Foreign):
 
     def __init__(self, metric: Any, name: str) -> None:
         super().__init__(metric, name)
-        self._kind, self._config = type(metric), metric.get_config()
+        self._make, self._settings = _recipe(metric)
         self._tried = False
         parameters = inspect.signature(metric.update_state).parameters.values()
         needed = [each for each in parameters if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD]
@@ -110,6 +110,14 @@ class KerasMetric(Foreign):
     def __getstate__(self) -> dict[str, Any]:
         # Its variables belong to the backend of this process; the configuration does not.
         return {**self.__dict__, "metric": None, "_tried": False}
+
+    def read(self, truth: object, predicted: object, first: int = 0) -> Readings:
+        true, given = super().read(truth, predicted, first).columns
+        if (
+            given.ndim == 1
+        ):  # Keras's own loops make columns of them too; it takes the mean over the last axis as a row's
+            true, given = true[:, None] if true.ndim == 1 else true, given[:, None]
+        return Readings((true, given))
 
     def gather(self, readings: Readings, weight: Array | None) -> Summed | None:
         true, given = readings.columns
@@ -132,7 +140,7 @@ class KerasMetric(Foreign):
 
     def _here(self) -> Any:
         if self.metric is None:
-            self.metric = self._kind.from_config(self._config)
+            self.metric = self._make(**self._settings)
         return self.metric
 
     def _sums(self, true: Array, given: Array, weight: Array | None) -> tuple[Array, ...]:
@@ -202,6 +210,25 @@ def adapted(metric: Any, name: str) -> Family | None:
     if all(callable(getattr(metric, method, None)) for method in ("update", "compute", "merge_state")):
         return TorchMetric(metric, name)
     return None
+
+
+def _recipe(metric: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """How to make a Keras metric again in another process, where its variables cannot go."""
+    kind = type(metric)
+    if kind.__name__ == "MeanMetricWrapper":  # its configuration has the function's name only, and may be a lambda's
+        return kind, {"fn": metric._fn, "name": metric.name, "dtype": metric.dtype, **metric._fn_kwargs}
+    return _configured, {"kind": kind, "config": _untracked(metric.get_config())}
+
+
+def _configured(kind: Any, config: dict[str, Any]) -> Any:
+    return kind.from_config(config)
+
+
+def _untracked(value: Any) -> Any:
+    """Without Keras's own kinds of lists and dicts, which cannot be pickled."""
+    if isinstance(value, dict):
+        return {key: _untracked(each) for key, each in value.items()}
+    return [_untracked(each) for each in value] if isinstance(value, list) else value
 
 
 def _instead() -> str:

@@ -107,7 +107,7 @@ def metric(
         return made
     name = name or str(getattr(what, "name", None) or getattr(what, "__name__", None) or type(what).__name__)
     if isinstance(what, type):
-        raise BadCall(f"metric {name} is a class: give an object of it, {name}()")
+        raise BadCall(f"metric {what.__name__} is a class: give an object of it, {what.__name__}()")
     found = adapted(what, name)
     if found is None:
         raise BadCall(_refused(what, name))

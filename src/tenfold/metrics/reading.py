@@ -116,12 +116,11 @@ def _whole(what: str, array: Array, first: int) -> Array:
 
 def _of_objects(what: str, array: Array, first: int) -> Array:
     values = array.tolist()
-    if all(isinstance(value, str) for value in values):
-        return array.astype(str)
+    kinds = str if any(isinstance(value, str) for value in values) else (bool, int, float, numpy.number, numpy.bool_)
     for place, value in enumerate(values):
-        if not isinstance(value, bool | int | float | numpy.number | numpy.bool_):
+        if not isinstance(value, kinds):
             raise BadCall(f"{what} is {value!r} in row {first + place}: expected all numbers, or all text")
-    return _labels(what, numpy.array(values), first)
+    return array.astype(str) if kinds is str else _labels(what, numpy.array(values), first)
 
 
 def _finite(what: str, array: Array, first: int) -> None:

@@ -74,10 +74,16 @@ class Scores(Mapping[str, Value]):
             import pandas
         except ImportError as error:
             raise missing("pandas, which Scores.frame() needs,", "pandas") from error
-        rows = self._lines()
+        lines = [{"group": None, **line} for line in self._lines()]
         for group, scores in self.groups.items():
-            rows += [{"group": group, **line} for line in scores._lines()]
-        return pandas.DataFrame(rows)
+            lines += [{"group": group, **line} for line in scores._lines()]
+        names = ("group", "metric", "class", "value", "low", "high", "bound", "rows")
+        kept = [name for name in names if any(line.get(name) is not None for line in lines)]
+        # Labels are objects: pandas would make floats of whole numbers beside nothing.
+        kinds = {"group": object, "class": object}
+        return pandas.DataFrame(
+            {name: pandas.Series([line.get(name) for line in lines], dtype=kinds.get(name)) for name in kept}
+        )
 
     def _lines(self) -> list[dict[str, Any]]:
         lines = []
