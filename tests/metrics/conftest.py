@@ -1,0 +1,6 @@
+"""Properties are not timed: the machine that runs them may be busy."""
+
+from hypothesis import settings
+
+settings.register_profile("metrics", deadline=None, max_examples=80)
+settings.load_profile("metrics")
