@@ -1,0 +1,108 @@
+"""How many rows at a time? Found by trying some sizes: larger batches are faster up to a point, and take more memory.
+
+What is decided is apart from what is measured, so that it can be tested with invented figures.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy
+
+from tenfold.machine import memory
+from tenfold.models import nesting
+from tenfold.models.model import Predict
+from tenfold.models.nesting import Rows
+
+LEAST, MOST = 32, 8192
+ANY = tuple(LEAST << step for step in range((MOST // LEAST).bit_length()))
+COMPILED = (256, 1024, 4096)
+"""Few, because each is a compilation."""
+WORTH = 1.05
+"""A size is taken when it is faster by more than this: less is noise, and memory is not free."""
+_SECONDS = 0.02
+_REPEATS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What a size turned out to be like."""
+
+    size: int
+    """Rows in a batch."""
+    seconds: float
+    """For a batch."""
+    memory: int
+    """Bytes of a batch, of its outputs, and of what the process grew by."""
+
+    @property
+    def speed(self) -> float:
+        """Rows in a second."""
+        return self.size / max(self.seconds, 1e-9)
+
+
+def sizes(*, fixed: bool) -> tuple[int, ...]:
+    """Which are tried, in order."""
+    return COMPILED if fixed else ANY
+
+
+def goes_on(tried: Sequence[Tried], size: int, limit: int | None) -> bool:
+    """Whether `size` is worth trying after those: the last was faster than all before it, and it will fit."""
+    if not tried:
+        return True
+    last = tried[-1]
+    fits = limit is None or last.memory * size / last.size <= limit
+    return fits and chosen(tried, limit) == last.size
+
+
+def chosen(tried: Sequence[Tried], limit: int | None) -> int:
+    """The best of those: a larger one only where it is clearly faster; the smallest where none fits."""
+    best = tried[0]
+    for one in tried[1:]:
+        if one.speed > best.speed * WORTH and (limit is None or one.memory <= limit):
+            best = one
+    return best.size
+
+
+def even(rows: int, at_most: int) -> int:
+    """The size with which `rows` are cut into equal batches, so that little is added to fill the last one."""
+    batches = max(1, -(-rows // at_most))
+    return max(1, -(-rows // batches))
+
+
+def best_size(predict: Predict, rows: Rows, limit_bytes: int | None = None) -> int:
+    """How many rows a batch should have, from some rows of the data, within `limit_bytes` of memory.
+
+    Fewer rows than a size are repeated. Timings differ from run to run, so the answer may; what a model gives does not
+    depend on it beyond the rounding of floats.
+    """
+    tried: list[Tried] = []
+    for size in sizes(fixed=predict.fixed):
+        if not goes_on(tried, size, limit_bytes):
+            break
+        tried.append(_try(predict, _some(rows, size), size, first=not tried))
+    return chosen(tried, limit_bytes)
+
+
+def _some(rows: Rows, size: int) -> Rows:
+    return nesting.taken(rows, numpy.arange(size) % nesting.count(rows))
+
+
+def _try(predict: Predict, batch: Rows, size: int, *, first: bool) -> Tried:
+    before = memory.private(os.getpid())
+    predict(batch)  # compiles
+    if first:  # what a framework takes once is no matter of the size
+        before = memory.private(os.getpid())
+    seconds, spent, outputs = float("inf"), 0.0, None
+    for _ in range(_REPEATS):
+        began = time.perf_counter()
+        outputs = predict(batch)
+        took = time.perf_counter() - began
+        seconds, spent = min(seconds, took), spent + took
+        if spent > _SECONDS:
+            break
+    grown = max(0, memory.private(os.getpid()) - before)
+    return Tried(size, seconds, nesting.nbytes(batch) + nesting.nbytes(outputs) + grown)
