@@ -63,16 +63,20 @@ class Source(ABC):
 
     def parts(self) -> Iterator[Part]:
         """All samples, in order, cut for workers. The same cuts for the same data, on every machine."""
-        length = self.length or 0
-        step = step_of(length, self.sample_bytes)
-        for start in range(0, length, step):
-            stop = min(start + step, length)
-            yield Part(start, stop, self.stamp(start, stop))
+        return cut(self)
 
 
-def step_of(length: int, sample_bytes: int) -> int:
-    """How many samples go together."""
-    return max(1, min(math.ceil(length / PARTS), PART_BYTES // max(1, sample_bytes)))
+def cut(source: Source, *, least: int = 1, multiple: int = 1) -> Iterator[Part]:
+    """All samples in parts of one size: at least `least` where that fits in memory, and a multiple of `multiple`."""
+    length = source.length
+    if length is None:
+        yield from source.parts()
+        return
+    step = min(max(least, math.ceil(length / PARTS)), PART_BYTES // max(1, source.sample_bytes))
+    step = max(1, step // multiple) * multiple
+    for start in range(0, length, step):
+        stop = min(start + step, length)
+        yield Part(start, stop, source.stamp(start, stop))
 
 
 def count(rows: Rows) -> int:

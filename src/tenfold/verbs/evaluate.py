@@ -9,7 +9,7 @@ from typing import Any
 
 from tenfold.data.opening import source as open_source
 from tenfold.data.roles import Roles
-from tenfold.data.source import Part, Source
+from tenfold.data.source import Part, Source, cut
 from tenfold.errors import BadCall
 from tenfold.metrics.scores import Scores
 from tenfold.metrics.scoring import Scoring, Tally
@@ -17,7 +17,7 @@ from tenfold.models.opening import model as open_model
 from tenfold.models.predicting import Predicting
 from tenfold.verbs.call import Settings
 from tenfold.verbs.map import map as run_map
-from tenfold.verbs.predict import size_faults
+from tenfold.verbs.predict import LEAST, size_faults
 from tenfold.verbs.scored import Scored
 
 _NEED_SCORES = ("roc_auc", "average_precision", "log_loss", "brier", "calibration", "top_")
@@ -126,4 +126,4 @@ def _scores(
 
 
 def _parts(sources: dict[str, Source]) -> Iterator[tuple[str, Part]]:
-    return ((name, part) for name, source in sources.items() for part in source.parts())
+    return ((name, part) for name, source in sources.items() for part in cut(source, least=LEAST))

@@ -18,7 +18,7 @@ from tenfold.data.form import Form
 from tenfold.data.manifest import Manifest
 from tenfold.data.prepared import Prepared
 from tenfold.data.preparing import Fault, Kept, Piece, Preparing
-from tenfold.data.source import Part, Source, step_of
+from tenfold.data.source import Part, Source, cut
 from tenfold.dispatch.results import Results
 from tenfold.errors import BadCall, TaskDied, TaskOutOfMemory, TasksFailed, TaskTimedOut
 from tenfold.journal import fingerprint
@@ -50,6 +50,8 @@ class Recipe:
     """A sample that fails is left out."""
     format: str
     """Of the files."""
+    least: int = 1
+    """Samples of a part, where a single one is hardly any work."""
 
     def identity(self, seed: int) -> dict[str, str]:
         """What makes other rows of the same samples."""
@@ -57,15 +59,10 @@ class Recipe:
         return fingerprint.of_function(self.function) | settings
 
     def parts(self) -> Iterator[Part]:
-        """The source, cut for workers: where samples go together by the caller's wish, at these places."""
-        length = self.source.length
-        if length is None or self.batch is None:
-            yield from self.source.parts()
-            return
-        step = max(1, step_of(length, self.source.sample_bytes) // self.batch) * self.batch
-        for start in range(0, length, step):
-            stop = min(start + step, length)
-            yield Part(start, stop, self.source.stamp(start, stop))
+        """The source, cut for workers: as it likes, or where samples go together, at these places."""
+        if self.batch is None and self.least == 1:
+            return self.source.parts()
+        return cut(self.source, least=self.least, multiple=self.batch or 1)
 
     def task(self, folder: Path, kept: dict[str, Kept]) -> Preparing:
         """What workers do."""

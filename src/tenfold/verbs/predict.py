@@ -19,6 +19,8 @@ from tenfold.plan.needs import readable
 from tenfold.verbs.call import Settings
 from tenfold.verbs.making import Recipe, make
 
+LEAST = 1024
+"""Samples that go to a worker at once: a model takes microseconds for one, and milliseconds for a batch."""
 KEPT_IN_MEMORY = 1 << 30
 """Bytes of predictions that are returned without `to`. A fixed number: a call must not fail on another machine only."""
 
@@ -71,7 +73,7 @@ def predict(
     found = open_source(source, columns=columns)
     roles = Roles(inputs)
     function = Predicting(open_model(model, output=output), roles.x, batch_size)
-    recipe = Recipe(function, found, batched=True, batch=None, quarantines=False, format=format)
+    recipe = Recipe(function, found, batched=True, batch=None, quarantines=False, format=format, least=LEAST)
     if to is not None:
         return make(recipe, to, settings, fresh=fresh)
     with tempfile.TemporaryDirectory(prefix="tenfold-") as folder:

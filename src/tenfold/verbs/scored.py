@@ -28,7 +28,11 @@ class Scored:
 
     def __tenfold_parts__(self) -> dict[str, Any]:
         models = {f"{key} of {name}": part for name, p in self._predicting.items() for key, part in _parts(p).items()}
-        return {**models, "metrics": [scoring.names for scoring in self._scorings.values()], "roles": self._roles}
+        return {
+            **models,
+            "metrics": [each.name for scoring in self._scorings.values() for each in scoring.metrics],
+            "roles": self._roles,
+        }
 
     def __tenfold_modules__(self, named: set[str]) -> list[str]:
         return [module for p in self._predicting.values() for module in p.__tenfold_modules__(named)]
