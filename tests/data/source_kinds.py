@@ -237,6 +237,32 @@ def frame(shift: int) -> Any:
     return pandas.DataFrame({"number": labels(shift), "text": texts(shift), "other": 0})
 
 
+def pandas_types(folder: Path, shift: int) -> Made:
+    import pandas
+
+    values = [n + shift for n in range(LENGTH)]
+    found = pandas.DataFrame(
+        {
+            0: pandas.array(values, dtype="Int64"),
+            "gaps": pandas.array([*values[:-1], None], dtype="Int64"),
+            "text": pandas.Series(values).astype(str).astype("category"),
+            "time": pandas.to_datetime(values, unit="s", utc=True),
+            "words": [None, *map(str, values[1:])],
+        }
+    )
+    times = np.array(values, "datetime64[s]")
+    gaps = np.array([*values[:-1], np.nan])
+    texts = list(map(str, values))
+    return Made(found, named(["0", "gaps", "text", "time", "words"], values, gaps, texts, times, [None, *texts[1:]]))
+
+
+def zarr_memory(folder: Path, shift: int) -> Made:
+    import zarr
+
+    store = zarr.storage.MemoryStore()
+    return Made(zarr.create_array(store, data=rows(shift), chunks=(50, 2, 2)), list(rows(shift)))
+
+
 def dask_frame(folder: Path, shift: int) -> Made:
     import dask.dataframe
 
@@ -253,6 +279,6 @@ KINDS: dict[str, Callable[[Path, int], Made]] = {
     for made in (
         *(memory, memmap, npy, npy_fortran, npy_glob, npz, npz_compressed, zarr_array, zarr_opened, zarr_group, hdf5),
         *(parquet, parquet_folder, csv_file, csv_glob, images, images_glob, names, tuples, dicts, objects),
-        *(torch_dataset, dask_array, dask_frame, pandas_frame),
+        *(torch_dataset, dask_array, dask_frame, pandas_frame, pandas_types, zarr_memory),
     )
 }

@@ -53,7 +53,7 @@ class Mapped(Source):
         """`offset`: where in the file its first element is. With negative strides, that is not its lowest byte."""
         self._path = os.path.abspath(path)
         self._place = offset, dtype, shape, strides
-        self._mark = stamps.of_texts(stamps.of_file(path), offset, dtype.str, dtype.descr, shape, strides)
+        self._mark = stamps.of_texts(stamps.of_file(path), offset, dtype.str, dtype, shape, strides)
 
     @property
     def form(self) -> tuple[tuple[int, ...], np.dtype[Any]]:

@@ -55,9 +55,9 @@ class CsvFile(Banded):
 
         options = csv.ReadOptions(block_size=BLOCK, use_threads=False)
         try:
-            with csv.open_csv(self.path, read_options=options, parse_options=self._parsing()) as reader:
+            with csv.open_csv(self.path, read_options=options, parse_options=self._parsing("skip")) as reader:
                 schema = reader.schema
-                first = reader.read_next_batch()
+                first = next(iter(reader), schema.empty_table())
         except (library.ArrowException, OSError) as error:
             raise BadCall(f"{told}: pyarrow cannot read its first rows ({error}); expected a CSV file") from error
         if len(schema.names) == 1 and any(mark in schema.names[0] for mark in ";\t|"):
@@ -67,10 +67,13 @@ class CsvFile(Banded):
             )
         return library.schema([_kind(field, first.column(place)) for place, field in enumerate(schema)])
 
-    def _parsing(self) -> Any:
+    def _parsing(self, broken: str = "error") -> Any:
+        """`broken`: what is done about lines with too few or too many values."""
         from pyarrow import csv
 
-        return csv.ParseOptions(delimiter=self._separator, newlines_in_values=True)
+        return csv.ParseOptions(
+            delimiter=self._separator, newlines_in_values=True, invalid_row_handler=lambda row: broken
+        )
 
     @property
     def sample_bytes(self) -> int:

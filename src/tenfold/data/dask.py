@@ -12,7 +12,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from tenfold.data import arrays, stacking, stamps
+from tenfold.data import arrays, frames, stamps
 from tenfold.data.bands import Banded
 from tenfold.data.naming import chosen
 from tenfold.data.source import Rows, Source
@@ -77,9 +77,10 @@ class DaskFrame(_Computed):
 
     def __init__(self, value: Any, columns: Sequence[str] | None, name: str) -> None:
         wanted = chosen([str(column) for column in value.columns], columns, name, "columns")
+        value = value.rename(columns={column: str(column) for column in value.columns})[wanted]
         lengths = value.map_partitions(len).compute()
         super().__init__([0, *itertools.accumulate(int(length) for length in lengths)])
-        self._value, self._mark, self._columns = value[wanted], value[wanted]._name, wanted
+        self._value, self._mark, self._columns = value, value._name, wanted
 
     @property
     def sample_bytes(self) -> int:
@@ -87,7 +88,7 @@ class DaskFrame(_Computed):
 
     def band(self, number: int) -> Rows:
         frame = self._value.partitions[number].compute(scheduler=_HERE)
-        return {column: stacking.texts(frame[column]) for column in self._columns}
+        return {column: frames.column(frame[column]) for column in self._columns}
 
     def describe(self) -> str:
         return (

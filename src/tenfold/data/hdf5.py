@@ -45,7 +45,8 @@ def at(path: str, columns: Sequence[str] | None, name: str) -> Source:
 def of(dataset: Any, name: str) -> Source:
     """A dataset that the caller has opened."""
     if dataset.file.mode != "r":
-        dataset.file.flush()
+        told = f"{dataset.file.filename!r} is open for writing (mode {dataset.file.mode!r})"
+        raise BadCall(f"{name}: {told}, and workers could not open it; close it and give its path")
     return Hdf5Dataset(dataset.file.filename, dataset, name)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tenfold.data import arrays, dask, files, hdf5, items, stacking, streams, together, zarr
+from tenfold.data import arrays, dask, files, frames, hdf5, items, stacking, streams, together, zarr
 from tenfold.data.paths import at, is_address
 from tenfold.data.source import Source
 from tenfold.errors import BadCall
@@ -45,7 +45,7 @@ def _found(value: Any, columns: Sequence[str] | None, name: str) -> Source:
     if "dask" in origins:
         return dask.of(value, columns, name)
     if "pandas" in origins and hasattr(value, "columns"):
-        return _frame(value, columns, name)
+        return frames.of(value, columns, name)
     if columns is not None:
         raise BadCall(
             f"columns={list(columns)!r}: {name} is a {type(value).__name__}, which has no columns; they are for "
@@ -63,9 +63,9 @@ def _plain(value: Any, origins: set[str], name: str) -> Source:
     if isinstance(value, Mapping):
         return together.Together({key: _side(one, f"{name}[{key!r}]") for key, one in value.items()}, name)
     if "h5py" in origins:
-        return _of_hdf5(value, name)
+        return hdf5.of(value, name)
     if "pandas" in origins:
-        return arrays.of_array(stacking.texts(value), name)
+        return arrays.of_array(frames.column(value), name)
     if isinstance(value, np.ndarray):
         return arrays.of_array(value, name)
     if stacking.is_tensor(value):
@@ -97,29 +97,14 @@ def _by_ability(value: Any, origins: set[str], name: str) -> Source:
 
 
 def _names(value: list[Any], name: str) -> Source:
-    """Files that are not there are noticed now; of addresses, nothing is known yet."""
+    """Where some are files, all others but addresses have to be; if none is, they are names of something else."""
     names = [os.fspath(one) for one in value]
-    gone = [one for one in names if not is_address(one) and os.path.dirname(one) and not os.path.exists(one)]
-    if gone:
+    gone = [one for one in names if not is_address(one) and not os.path.lexists(one)]
+    paths = not all(isinstance(one, str) for one in value) or any(os.path.isfile(one) for one in names)
+    if gone and paths:
         more = f" and {len(gone) - 3} more" if len(gone) > 3 else ""
         raise BadCall(f"{name}: {', '.join(map(repr, gone[:3]))}{more} of its {len(names)} names do not exist")
     return files.Names(names, None)
-
-
-def _of_hdf5(value: Any, name: str) -> Source:
-    if hasattr(value, "shape"):
-        return hdf5.of(value, name)
-    raise BadCall(f"{name}: a {type(value).__name__} of h5py's; give the path of the file, and columns=[...]")
-
-
-def _frame(value: Any, columns: Sequence[str] | None, name: str) -> Source:
-    from tenfold.data.naming import chosen
-
-    wanted = chosen([str(column) for column in value.columns], columns, name, "columns")
-    by_name = {str(column): place for place, column in enumerate(value.columns)}
-    return together.Together(
-        {key: arrays.of_array(stacking.texts(value.iloc[:, by_name[key]]), f"{name}[{key!r}]") for key in wanted}, name
-    )
 
 
 def _origins(value: Any) -> set[str]:

@@ -63,7 +63,10 @@ def _folder(path: str, columns: Sequence[str] | None, name: str) -> Source:
     kept = [one for one in found if one.lower().endswith((*IMAGES, *PARQUET))]
     if not kept:
         there = f"the {len(found)} files in it are others" if found else "it has no files"
-        raise BadCall(f"{told}: {there}; expected images ({', '.join(IMAGES)}) or Parquet files, at any depth")
+        raise BadCall(
+            f"{told}: {there}; expected images ({', '.join(IMAGES)}) or Parquet files, at any depth; "
+            "for others, give a glob such as 'folder/*.csv'"
+        )
     return _files(kept, os.path.abspath(path), columns, name, told)
 
 

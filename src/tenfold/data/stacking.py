@@ -111,12 +111,3 @@ def weight(value: Any) -> int:
     if isinstance(value, tuple | list):
         return sum(weight(part) for part in value)
     return sys.getsizeof(value)
-
-
-def texts(column: Any) -> np.ndarray[Any, Any]:
-    """A column of pandas' as an array; texts as Python's `str`, and None where one is missing."""
-    found = np.array(column)
-    if found.dtype.hasobject or found.dtype.kind in "US":
-        found = np.array(column, dtype=object)
-        found[np.asarray(column.isna())] = None
-    return found

@@ -21,7 +21,7 @@ def of_texts(*texts: object) -> str:
 
 def of_array(array: np.ndarray[Any, Any]) -> str:
     """A digest of what is in it, and of its type; wherever it lies in memory."""
-    found = hashlib.blake2b(f"{array.dtype.str}{array.dtype.descr}{array.shape[1:]}".encode(), digest_size=SIZE)
+    found = hashlib.blake2b(f"{array.dtype.str}{array.dtype}{array.shape[1:]}".encode(), digest_size=SIZE)
     if array.dtype.hasobject:
         found.update(repr(array.tolist()).encode("utf-8", "surrogatepass"))  # texts: what memory holds are addresses
     elif array.nbytes:
