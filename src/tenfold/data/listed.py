@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from tenfold.data import stamps
 from tenfold.data.source import PART_BYTES, PARTS, Part, Source
+
+_UNKNOWN, _ADDRESS = -1, -2  # in place of a size
 
 
 class Listed(Source):
@@ -26,6 +29,15 @@ class Listed(Source):
         facts = [_facts(self.place(number)) for number in range(len(self.names))]
         self._facts = np.array(facts, dtype=np.int64).reshape(-1, 2)
 
+    @property
+    def gone(self) -> list[str]:
+        """Names that are of no file, and no addresses either."""
+        return [self.names[number] for number in np.flatnonzero(self._facts[:, 0] == _UNKNOWN).tolist()]
+
+    @property
+    def has_files(self) -> bool:
+        return bool((self._facts[:, 0] >= 0).any())
+
     def place(self, number: int) -> str:
         """Where the file is."""
         return os.path.join(self.root, self.names[number]) if self.root is not None else self.names[number]
@@ -35,17 +47,21 @@ class Listed(Source):
         return len(self.names)
 
     def stamp(self, start: int, stop: int) -> str:
-        return stamps.of_texts(*self.names[start:stop], *self._facts[start:stop].ravel().tolist())
+        return stamps.of_texts("\0".join(self.names[start:stop]), self._facts[start:stop].tolist())
 
     def parts(self) -> Iterator[Part]:
         start = 0
         every = cut_every(len(self.names))
         most = 1 << (max(1, PART_BYTES // max(1, self.sample_bytes)).bit_length() - 1)
-        for number, name in enumerate(self.names):
-            after = number + 1
-            if after == len(self.names) or after - start >= most or _number(name) % every == 0:
+        for after, name in enumerate(self.names, 1):
+            if every == 1 or after == len(self.names) or after - start >= most or _number(name) % every == 0:
                 yield Part(start, after, self.stamp(start, after))
                 start = after
+
+
+def is_address(text: str) -> bool:
+    """Whether something like https://... or s3://..."""
+    return "://" in text and re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", text) is not None
 
 
 def cut_every(files: int) -> int:
@@ -59,9 +75,11 @@ def _number(name: str) -> int:
 
 
 def _facts(path: str) -> tuple[int, int]:
-    """Size and time; what is no file here, an address for example, is known by its name alone."""
+    """Size and time; what is no file here is known by its name alone."""
+    if is_address(path):
+        return _ADDRESS, 0
     try:
         found = os.stat(path)
     except (OSError, ValueError):
-        return -1, -1
+        return _UNKNOWN, 0
     return found.st_size, found.st_mtime_ns

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tenfold.data import arrays, dask, files, frames, hdf5, items, stacking, streams, together, zarr
-from tenfold.data.paths import at, is_address
+from tenfold.data.paths import at
 from tenfold.data.source import Source
 from tenfold.errors import BadCall
 
@@ -98,13 +98,12 @@ def _by_ability(value: Any, origins: set[str], name: str) -> Source:
 
 def _names(value: list[Any], name: str) -> Source:
     """Where some are files, all others but addresses have to be; if none is, they are names of something else."""
-    names = [os.fspath(one) for one in value]
-    gone = [one for one in names if not is_address(one) and not os.path.lexists(one)]
-    paths = not all(isinstance(one, str) for one in value) or any(os.path.isfile(one) for one in names)
-    if gone and paths:
+    found = files.Names([os.fspath(one) for one in value], None)
+    gone = found.gone
+    if gone and (found.has_files or not all(isinstance(one, str) for one in value)):
         more = f" and {len(gone) - 3} more" if len(gone) > 3 else ""
-        raise BadCall(f"{name}: {', '.join(map(repr, gone[:3]))}{more} of its {len(names)} names do not exist")
-    return files.Names(names, None)
+        raise BadCall(f"{name}: {', '.join(map(repr, gone[:3]))}{more} of its {found.length} names do not exist")
+    return found
 
 
 def _origins(value: Any) -> set[str]:

@@ -11,6 +11,7 @@ from tenfold.data import csv, hdf5, npy, parquet, zarr
 from tenfold.data.chained import Chained
 from tenfold.data.images import SUFFIXES as IMAGES
 from tenfold.data.images import Images, library
+from tenfold.data.listed import is_address
 from tenfold.data.source import Source
 from tenfold.errors import BadCall
 
@@ -23,11 +24,6 @@ ACCEPTED = f"a .npy, .npz, .zarr, {', '.join((*HDF5, *TABLES))} or image file, a
 
 _ZARR = ("zarr.json", ".zarray", ".zgroup")
 _MAGIC = re.compile(r"[*?[]")
-
-
-def is_address(text: str) -> bool:
-    """Whether something like https://... or s3://..."""
-    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", text) is not None
 
 
 def at(path: str, columns: Sequence[str] | None, name: str) -> Source:
