@@ -6,6 +6,7 @@
     │   └── RunDiffers                   the run folder holds another call's work
     ├── MissingPackage (ImportError)     something optional is not installed; the message has the command
     ├── RunUnusable (OSError)            the run folder or its journal cannot be read, written or locked
+    ├── SampleUnreadable (OSError)       one sample of a source is corrupt: an image, a value that does not parse
     ├── ValueUnreadable (TypeError)      a value that a task returned cannot be unpickled in this process
     ├── WorkersUnavailable (RuntimeError)  no worker process could be started
     │   └── ClusterLost (ConnectionError)  a cluster cannot be reached, or is gone
@@ -51,6 +52,10 @@ class MissingPackage(TenfoldError, ImportError):
 
 class RunUnusable(TenfoldError, OSError):
     """The run folder or the journal in it cannot be used."""
+
+
+class SampleUnreadable(TenfoldError, OSError):
+    """A sample of a source is corrupt. The message names its file; samples beside it can be read."""
 
 
 class ValueUnreadable(TenfoldError, TypeError):

@@ -1,0 +1,138 @@
+"""NumPy arrays: in memory, and mapped from a file.
+
+An array in memory is sent to workers whole, once for each machine. One that is mapped travels as the file's name and a
+place in it, and is known by the file's name, size and time; its bytes are read where they are used.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+from typing import Any
+
+import numpy as np
+
+from tenfold.data import stamps
+from tenfold.data.source import Rows, Source
+from tenfold.errors import BadCall, SampleUnreadable
+
+Array = np.ndarray[Any, Any]
+
+
+class InMemory(Source):
+    """An array that is here."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    @property
+    def length(self) -> int:
+        return len(self._array)
+
+    @property
+    def sample_bytes(self) -> int:
+        return _row_bytes(self._array.shape, self._array.dtype)
+
+    def read(self, start: int, stop: int) -> Rows:
+        return np.array(self._array[start:stop])  # a copy: what a function does to it is not done to the caller's
+
+    def stamp(self, start: int, stop: int) -> str:
+        return stamps.of_array(self._array[start:stop])
+
+    def describe(self) -> str:
+        return f"{self.length} rows of {row_text(self._array.shape, self._array.dtype)} in memory"
+
+
+class Mapped(Source):
+    """An array in a file: raw memory, a .npy file, or a member of an .npz file that is not compressed."""
+
+    def __init__(
+        self, path: str, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]
+    ) -> None:
+        """`offset`: where in the file its first element is. With negative strides, that is not its lowest byte."""
+        self._path = os.path.abspath(path)
+        self._place = offset, dtype, shape, strides
+        self._mark = stamps.of_texts(stamps.of_file(path), offset, dtype.str, dtype, shape, strides)
+
+    @property
+    def form(self) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        """Shape and type of a row."""
+        _, dtype, shape, _ = self._place
+        return shape[1:], dtype
+
+    @property
+    def length(self) -> int:
+        return self._place[2][0]
+
+    @property
+    def sample_bytes(self) -> int:
+        _, dtype, shape, _ = self._place
+        return _row_bytes(shape, dtype)
+
+    def read(self, start: int, stop: int) -> Rows:
+        # Mapped for this only: a map has a descriptor, and there may be thousands of files.
+        offset, dtype, shape, strides = self._place
+        try:
+            raw = np.memmap(self._path, np.uint8, mode="r")
+            mapped: Array = np.ndarray(shape, dtype, buffer=raw, offset=offset, strides=strides)
+        except (OSError, TypeError, ValueError) as error:  # beyond its end, to read would be the end of the process
+            raise SampleUnreadable(f"{self._path}: cannot be read, or has become shorter: {error}") from error
+        return np.array(mapped[start:stop], order="C")
+
+    def stamp(self, start: int, stop: int) -> str:
+        return stamps.of_texts(self._mark, start, stop)
+
+    def describe(self) -> str:
+        _, dtype, shape, _ = self._place
+        return f"{self.length} rows of {row_text(shape, dtype)} in {self._path}"
+
+
+def of_array(array: Array, name: str) -> Source:
+    """For an array of the caller's."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise BadCall(f"{name}: a masked array; fill the gaps first, such as array.filled(0)")
+    check(name, array.shape, array.dtype, texts=array)
+    found = _map_of(array)
+    return found if found is not None else InMemory(np.asarray(array))
+
+
+def check(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], texts: Array | None = None) -> None:
+    """Refuse what has no rows, and Python objects, unless they are texts."""
+    if len(shape) == 0:
+        raise BadCall(f"{name}: a single value of type {dtype}; expected an array with at least one dimension")
+    if not dtype.hasobject:
+        return
+    kinds = (str, bytes, type(None))
+    if texts is None or dtype.names or not all(isinstance(one, kinds) for one in texts.flat):
+        raise BadCall(
+            f"{name}: an array of Python objects (dtype {dtype}), which could only be read with pickle; "
+            "expected numbers or texts, such as array.astype(float)"
+        )
+
+
+def _map_of(array: Array) -> Mapped | None:
+    """Where in a file an array lies; None for one that lies in memory."""
+    whole: Any = array
+    while isinstance(whole, np.ndarray) and not isinstance(whole, np.memmap):
+        whole = whole.base
+    name = getattr(whole, "filename", None)
+    # Changes to a copy-on-write map are in no file.
+    if name is None or whole._mmap is None or whole.mode not in ("r", "r+", "w+") or not os.path.exists(name):
+        return None
+    if whole.mode != "r":
+        whole.flush()
+    # NumPy keeps the first map's offset on every slice, so the place is found from the addresses.
+    base = np.frombuffer(whole._mmap, np.uint8).__array_interface__["data"][0]
+    page = whole.offset - whole.offset % mmap.ALLOCATIONGRANULARITY
+    offset = page + array.__array_interface__["data"][0] - base
+    return Mapped(str(name), offset, array.dtype, array.shape, array.strides)
+
+
+def _row_bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    return math.prod(shape[1:]) * (dtype.itemsize + (48 if dtype.hasobject else 0))
+
+
+def row_text(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
+    """For people: "28 x 28 uint8"."""
+    return f"{' x '.join(map(str, shape[1:]))} {dtype}".strip()

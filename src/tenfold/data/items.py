@@ -1,0 +1,109 @@
+"""Whatever has a length and gives its samples by number: a `Dataset` of PyTorch, a list, an object of the caller's.
+
+Tensors become NumPy arrays. What it holds is known by its pickle, and the code of its class; what its samples are made
+from, files for example, it alone knows.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from tenfold.data import stacking, stamps
+from tenfold.data.source import Part, Rows, Source
+from tenfold.errors import BadCall, SampleUnreadable
+
+_GUESS = 1 << 16  # bytes of a sample where the first one cannot be had
+
+
+class Items(Source):
+    """Samples that an object gives one by one."""
+
+    def __init__(self, items: Any, name: str) -> None:
+        self._items = items
+        try:
+            self._length = len(items)
+        except TypeError as error:
+            raise BadCall(f"{name}: {type(items).__name__} does not know its length ({error})") from error
+        self._mark = _mark(items)
+        self._size: int | None = None
+
+    @property
+    def length(self) -> int:
+        return self._length
+
+    @property
+    def sample_bytes(self) -> int:
+        if self._size is None:
+            try:
+                self._size = max(1, stacking.weight(stacking.plain(self._items[0])))
+            except Exception:  # whoever reads it will hear of that
+                self._size = _GUESS
+        return self._size
+
+    def read(self, start: int, stop: int) -> Rows:
+        return stacking.stacked([self._one(number) for number in range(start, stop)])
+
+    def _one(self, number: int) -> Any:
+        try:
+            return stacking.plain(self._items[number])
+        except Exception as error:
+            told = f"sample {number} of {type(self._items).__name__}"
+            raise SampleUnreadable(f"{told} cannot be read: {type(error).__name__}: {error}") from error
+
+    def stamp(self, start: int, stop: int) -> str:
+        return stamps.of_texts(self._mark or id(self._items), start, stop)
+
+    def parts(self) -> Iterator[Part]:
+        for part in super().parts():
+            yield part if self._mark else Part(part.start, part.stop, None)
+
+    def describe(self) -> str:
+        return f"{self.length} samples of {type(self._items).__name__}"
+
+
+def _mark(items: Any) -> str | None:
+    """None for what cannot be pickled: nobody could say whether it is the same the next time."""
+    for pickler in (_Plain, _Script):
+        found = stamps.Digesting()
+        try:
+            pickler(found, protocol=5).dump(items)
+        except Exception:  # a class of a script, a lambda: the other one may know it
+            continue
+        return stamps.of_texts(found.hexdigest(), _code(type(items)))
+    return None
+
+
+class _Plain(pickle.Pickler):
+    """Arrays and tensors by their content: their pickles depend on where they come from."""
+
+    def reducer_override(self, value: Any) -> Any:
+        return _content(value)
+
+
+class _Script(cloudpickle.Pickler):  # type: ignore[misc]
+    """The same for what is defined in a script."""
+
+    def reducer_override(self, value: Any) -> Any:
+        found = _content(value)
+        return super().reducer_override(value) if found is NotImplemented else found
+
+
+def _content(value: Any) -> Any:
+    if not stacking.is_tensor(value) and not isinstance(value, np.ndarray):
+        return NotImplemented
+    array = stacking.as_array(value)
+    return NotImplemented if array.dtype.hasobject else (stamps.of_texts, (stamps.of_array(array), array.shape))
+
+
+def _code(kind: type) -> str:
+    """Of its class: a pickle has only the name of it."""
+    try:
+        return inspect.getsource(kind)
+    except (OSError, TypeError):
+        return kind.__qualname__
