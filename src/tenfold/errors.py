@@ -6,6 +6,7 @@
     │   └── RunDiffers                   the run folder holds another call's work
     ├── MissingPackage (ImportError)     something optional is not installed; the message has the command
     ├── RunUnusable (OSError)            the run folder or its journal cannot be read, written or locked
+    ├── SampleFailed (RuntimeError)      a sample that a function could not handle, where that is not left out
     ├── SampleUnreadable (OSError)       one sample of a source is corrupt: an image, a value that does not parse
     ├── ValueUnreadable (TypeError)      a value that a task returned cannot be unpickled in this process
     ├── WorkersUnavailable (RuntimeError)  no worker process could be started
@@ -52,6 +53,10 @@ class MissingPackage(TenfoldError, ImportError):
 
 class RunUnusable(TenfoldError, OSError):
     """The run folder or the journal in it cannot be used."""
+
+
+class SampleFailed(TenfoldError, RuntimeError):
+    """A sample that the function, or its source, could not handle. The message says which."""
 
 
 class SampleUnreadable(TenfoldError, OSError):

@@ -1,4 +1,4 @@
-"""Which rows come when: every row once an epoch, equally many batches for all workers, the same order for any of them."""
+"""Which rows come when: every row once an epoch, as many batches for all workers, one order for any number of them."""
 
 from __future__ import annotations
 

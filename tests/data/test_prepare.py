@@ -40,10 +40,10 @@ def calls(folder: Path) -> int:
     return found
 
 
-# -- what a function may return -----------------------------------------------------------------------------------------
+# -- what a function may return ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("format", stores.FORMATS)
+@pytest.mark.parametrize("kind", stores.FORMATS)
 @pytest.mark.parametrize(
     ("function", "names", "expected"),
     [
@@ -57,9 +57,9 @@ def calls(folder: Path) -> int:
     ids=["an array", "a number", "a tuple", "a dict", "none of some", "several"],
 )
 def test_rows_are_in_order_and_files_are_ordinary(
-    format: str, function: Any, names: list[str], expected: list[Any], tmp_path: Path
+    kind: str, function: Any, names: list[str], expected: list[Any], tmp_path: Path
 ) -> None:
-    prepared = prepare(function, X, tmp_path / "set", format=format)
+    prepared = prepare(function, X, tmp_path / "set", format=kind)
     found = prepared.numpy()
     arrays = list(found.values()) if isinstance(found, dict) else found if isinstance(found, tuple) else [found]
     assert [column.name for column in prepared.form.columns] == names
@@ -68,7 +68,7 @@ def test_rows_are_in_order_and_files_are_ordinary(
     assert len(prepared) == len(expected[0])
     assert not prepared.verify()
     assert [path.name for path in (tmp_path / "set").glob(".prep*")] == []
-    if format == "npy":
+    if kind == "npy":
         for name, wanted in zip(names, expected, strict=True):
             plain = numpy.load(tmp_path / "set" / f"{name}.npy", allow_pickle=False)
             numpy.testing.assert_array_equal(plain, wanted)
@@ -91,7 +91,7 @@ def test_a_function_of_batches_may_leave_out_and_add(tmp_path: Path) -> None:
     numpy.testing.assert_array_equal(found, numpy.repeat(X[X[:, 0] > 0.5], 2, axis=0))
 
 
-# -- what fails ---------------------------------------------------------------------------------------------------------
+# -- what fails -------------------------------------------------------------------------------------------------------
 
 
 def bad_at(*places: int) -> Callable[[Any], Any]:
@@ -191,7 +191,7 @@ def test_bad_calls_say_everything_at_once(tmp_path: Path) -> None:
         prepare(abs, X, tmp_path / "others" / "thesis.txt")
 
 
-# -- what is kept -------------------------------------------------------------------------------------------------------
+# -- what is kept -----------------------------------------------------------------------------------------------------
 
 
 def double(row: Any) -> Any:
@@ -211,12 +211,12 @@ def test_the_second_call_makes_nothing_and_a_change_only_what_is_new(tmp_path: P
     assert calls(tmp_path) == 307
 
 
-@pytest.mark.parametrize("format", stores.FORMATS)
-def test_damage_is_found_and_only_that_is_made_again(format: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", stores.FORMATS)
+def test_damage_is_found_and_only_that_is_made_again(kind: str, tmp_path: Path) -> None:
     function = counted(tmp_path, double)
-    prepared = prepare(function, X, tmp_path / "set", format=format, batch=10)
+    prepared = prepare(function, X, tmp_path / "set", format=kind, batch=10)
     calls(tmp_path)
-    if format == "npy":
+    if kind == "npy":
         with open(tmp_path / "set" / "data.npy", "r+b") as file:
             file.seek(-8, os.SEEK_END)
             file.write(b"\0" * 8)
@@ -224,14 +224,14 @@ def test_damage_is_found_and_only_that_is_made_again(format: str, tmp_path: Path
         again = 10
     else:
         path = tmp_path / "set" / "data.parquet"
-        path = path if format == "parquet" else tmp_path / "set" / "data.zarr" / "data" / "c" / "0" / "0"
+        path = path if kind == "parquet" else tmp_path / "set" / "data.zarr" / "data" / "c" / "0" / "0"
         content = bytearray(path.read_bytes())
         content[len(content) // 2] ^= 255
         path.write_bytes(content)
         prepared = tenfold.Prepared.open(tmp_path / "set")
         assert prepared.verify(), "something is damaged"
         again = sum(stop - start for start, stop in prepared.verify())
-    repaired = prepare(function, X, tmp_path / "set", format=format, batch=10)
+    repaired = prepare(function, X, tmp_path / "set", format=kind, batch=10)
     assert calls(tmp_path) == again
     numpy.testing.assert_array_equal(repaired.numpy(), X * 2)
     assert repaired.verify() == []

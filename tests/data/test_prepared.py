@@ -23,7 +23,9 @@ def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         return X[place], int(Y[place])
 
     folder = tmp_path_factory.mktemp("sets") / "set"
-    return tenfold.prepare(pair, numpy.arange(103), folder, format=request.param, progress=False)
+    found = tenfold.prepare(pair, numpy.arange(103), folder, format=request.param, progress=False)
+    found.numpy()  # files that are mapped stay open from here on
+    return found
 
 
 _FEEDS = """

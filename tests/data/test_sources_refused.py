@@ -93,7 +93,7 @@ REFUSED: list[tuple[str, Callable[[], Any], list[str] | None, str]] = [
     ("packed", lambda: write("x.csv.gz"), None, r"packed file \(\.gz\) cannot be read in slices; unpack it first"),
     ("empty folder", lambda: write("f/.hidden") and "f", None, r"it has no files; expected images"),
     ("other folder", lambda: write("f/a.txt") and "f", None, r"the 1 files in it are others; expected images"),
-    ("manifest", lambda: write("f/manifest.json") and "f", None, r"a prepared set"),
+    ("manifest", lambda: write("f/manifest.json") and "f", None, r"is not a manifest that can be read"),
     ("mixed", mixed, None, r"2 files with \.csv, \.txt; expected images, Parquet, CSV or \.npy files only"),
     ("npy", lambda: write("x.npy", "no"), None, r"not an array of NumPy's .*numpy\.save"),
     ("npy cut", lambda: cut(saved("x.npy", np.arange(99))), None, r"cut off; its header speaks of 792 bytes, .*752"),

@@ -12,6 +12,7 @@ from tenfold.data.chained import Chained
 from tenfold.data.images import SUFFIXES as IMAGES
 from tenfold.data.images import Images, library
 from tenfold.data.listed import is_address
+from tenfold.data.prepared import Prepared
 from tenfold.data.source import Source
 from tenfold.errors import BadCall
 
@@ -52,7 +53,8 @@ def _fixed(pattern: str) -> str:
 def _folder(path: str, columns: Sequence[str] | None, name: str) -> Source:
     told = f"{name}={path!r}"
     if os.path.exists(os.path.join(path, "manifest.json")):
-        return _prepared(path, told)
+        _no_columns(columns, told, "a prepared set")
+        return Prepared.open(path)
     if path.rstrip(os.sep).lower().endswith(".zarr") or any(os.path.exists(os.path.join(path, one)) for one in _ZARR):
         return zarr.at(path, columns, name)
     found = _below(path)
@@ -64,11 +66,6 @@ def _folder(path: str, columns: Sequence[str] | None, name: str) -> Source:
             "for others, give a glob such as 'folder/*.csv'"
         )
     return _files(kept, os.path.abspath(path), columns, name, told)
-
-
-def _prepared(path: str, told: str) -> Source:
-    """A set that `tenfold.prepare` has made is opened here, and nowhere else."""
-    raise BadCall(f"{told}: a prepared set (it has a manifest.json), which cannot be a source yet")
 
 
 def _below(folder: str) -> list[str]:

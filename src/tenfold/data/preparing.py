@@ -18,7 +18,7 @@ import numpy
 from tenfold.data import stores, writing
 from tenfold.data.form import Form, batch_of, block_of, check_row, form_of, rows_of
 from tenfold.data.source import Part, Rows, Source, count, sample
-from tenfold.errors import BadCall, TenfoldError
+from tenfold.errors import BadCall, SampleFailed
 
 FORM = "form.json"
 APART = "apart"
@@ -76,10 +76,6 @@ class Kept:
     """Of their bytes."""
     faults: tuple[Fault, ...] = ()
     """What was left out, counted from the first sample."""
-
-
-class SampleFailed(TenfoldError, RuntimeError):
-    """A sample that the function, or its source, could not handle; which one is in the message."""
 
 
 class Preparing:

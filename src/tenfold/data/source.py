@@ -72,8 +72,7 @@ def cut(source: Source, *, least: int = 1, multiple: int = 1) -> Iterator[Part]:
     if length is None:
         yield from source.parts()
         return
-    step = min(max(least, math.ceil(length / PARTS)), PART_BYTES // max(1, source.sample_bytes))
-    step = max(1, step // multiple) * multiple
+    step = max(1, step_of(length, source.sample_bytes, least) // multiple) * multiple
     for start in range(0, length, step):
         stop = min(start + step, length)
         yield Part(start, stop, source.stamp(start, stop))
@@ -95,3 +94,8 @@ def sample(rows: Rows, place: int) -> Any:
     if isinstance(rows, tuple):
         return tuple(sample(value, place) for value in rows)
     return rows[place]
+
+
+def step_of(length: int, sample_bytes: int, least: int = 1) -> int:
+    """How many samples go together."""
+    return max(1, min(max(least, math.ceil(length / PARTS)), PART_BYTES // max(1, sample_bytes)))

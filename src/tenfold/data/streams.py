@@ -24,6 +24,10 @@ class Stream(Source):
         self._once = iter(items) is items if isinstance(items, Iterator) else False
         self._begun = False
 
+    def __getstate__(self) -> dict[str, Any]:
+        """In a worker it is only a name: its parts bring what they hold."""
+        return {**vars(self), "_items": None}
+
     @property
     def length(self) -> None:
         return None
