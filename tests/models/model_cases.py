@@ -122,6 +122,28 @@ def case_rows_that_cannot_be_written_to(kind: Kind, made: Model) -> None:
     same(batched(loaded(made), nesting.each(mapped, kind.rows), 64), kind.expected, kind.close)
 
 
+def case_rows_anywhere_in_memory(kind: Kind, made: Model) -> None:
+    """At an address that suits a processor, and at others; not one after the other; and none of them is changed."""
+
+    def placed(array: Any, offset: int) -> Any:
+        if isinstance(array, list):
+            return array
+        raw = numpy.empty(array.nbytes + 128, numpy.uint8)
+        start = -raw.ctypes.data % 64 + offset
+        found = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+        found[...] = array
+        return found
+
+    def spread(array: Any) -> Any:
+        return array if isinstance(array, list) else numpy.repeat(array, 2, axis=0)[::2]
+
+    for form in (lambda a: placed(a, 0), lambda a: placed(a, 8), spread):
+        rows = nesting.each(form, kind.rows)
+        same(batched(loaded(made), rows, 64), kind.expected, kind.close)
+        for given, before in zip(nesting.flat(rows), nesting.flat(kind.rows), strict=True):
+            numpy.testing.assert_array_equal(given, before)
+
+
 def case_a_size_by_measuring(kind: Kind, made: Model) -> None:
     predict = loaded(made)
     assert best_size(predict, nesting.cut(kind.rows, 0, 20), 1) == (COMPILED if kind.fixed else ANY)[0]

@@ -261,6 +261,13 @@ def keras_shared_layer() -> Kind:
     return _keras(made, (numbers(4, 4, 1) * 40).astype("uint8"))
 
 
+def keras_gives_its_input() -> Kind:
+    import keras
+
+    x = keras.Input((16,))
+    return _keras(keras.Model(x, {"x": x, "more": x + 1}), numbers(16))
+
+
 def keras_that_tenfold_has_trained() -> Kind:
     import keras
 
@@ -309,6 +316,7 @@ KINDS: dict[str, tuple[Make, ...]] = {
         keras_dicts,
         keras_own_classes,
         keras_shared_layer,
+        keras_gives_its_input,
         keras_that_tenfold_has_trained,
         keras_file,
     ),

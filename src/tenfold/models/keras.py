@@ -37,8 +37,6 @@ class KerasModel(Model):
             import keras
         except ImportError as error:
             raise installed.missing("Keras", "keras") from error
-        from tenfold.models.keras_running import running
-
         archive, objects, trusted = parcel.unpack(self.content)
         try:
             model = _opened(archive, objects, trusted)
@@ -48,10 +46,21 @@ class KerasModel(Model):
                 f"{type(error).__name__}: {error}. Of a file, layers that are not Keras's own are not known here: load "
                 "it with keras.saving.load_model(..., custom_objects=...) and give the model itself"
             ) from error
-        return running(model, self.output)
+        return _running(keras.backend.backend(), model, self.output)
 
     def describe(self) -> str:
         return "a Keras model"
+
+
+def _running(backend: str, model: Any, output: str | None) -> Predict:
+    """The model, ready in this process's backend."""
+    if backend == "tensorflow":
+        from tenfold.models.keras_tensorflow import OnTensorFlow
+
+        return OnTensorFlow(model, output)
+    from tenfold.models.keras_running import OnJax, OnTorch
+
+    return OnJax(model, output) if backend == "jax" else OnTorch(model, output)
 
 
 def of_file(path: Path, output: str | None) -> KerasModel:
