@@ -317,6 +317,15 @@ def test_one_more_of_many_names_changes_one_part() -> None:
     assert_one_changed(before, keys(source([*names[:20_000], *names[20_001:]])), most=1)
 
 
+def test_beside_labels_names_are_cut_by_their_names() -> None:
+    names = [f"https://example.org/{number:05d}.jpg" for number in range(5_000)]
+    labels = np.arange(5_000)
+    before = keys(source((names, labels)))
+    assert len(before) < 2_000
+    without = keys(source((names[:2_000] + names[2_001:], np.delete(labels, 2_000))))
+    assert_one_changed(before, without, most=1)
+
+
 def test_large_files_are_not_read_together() -> None:
     class Large(Listed):
         sample_bytes = 1 << 20

@@ -50,10 +50,11 @@ class Banded(Source):
 
     def within(self, number: int, low: int, high: int) -> Rows:
         """Some samples of a band."""
-        if self._kept is None or self._kept[0] != number:
+        kept = self._kept  # another thread may change it meanwhile
+        if kept is None or kept[0] != number:
             self._kept = None  # so that there are never two
-            self._kept = number, self.band(number)
-        return stacking.sliced(self._kept[1], low, high)
+            kept = self._kept = number, self.band(number)
+        return stacking.sliced(kept[1], low, high)
 
     def parts(self) -> Iterator[Part]:
         """Whole bands, as many as make up a part; then none is decoded twice. Those that are longer are cut."""
