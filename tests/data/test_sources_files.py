@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import tracemalloc
 from collections.abc import Callable
@@ -241,47 +240,6 @@ def test_a_file_that_became_shorter(tmp_path: Path) -> None:
     os.truncate(tmp_path / "x.npy", 200)
     with pytest.raises(SampleUnreadable, match=r"x\.npy: cannot be read, or has become shorter"):
         found.read(0, 1)
-
-
-# --- lines of CSV files
-
-
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        ("a\n1\n2\n", [1, 2]),
-        ("a\n1\n2", [1, 2]),
-        ("a\r\n1\r\n\r\n\r\n2\r\n", [1, 2]),
-        ("\n\na\n\n1\n\n\n2\n\n", [1, 2]),
-        ("\ufeffa\n1\n2\n", [1, 2]),
-        ('"a"\n"x\ny"\n"x""\n"\n', ["x\ny", 'x"\n']),
-        ('a\n""\n"z"\n', ["", "z"]),
-        ("a\nNA\n2\n", [float("nan"), 2]),
-    ],
-)
-def test_lines(text: str, values: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "t.csv").write_bytes(text.encode())
-    whole = source(tmp_path / "t.csv")
-    assert whole.length == len(values)
-    for number, value in enumerate(values):
-        [found] = whole.read(number, number + 1)["a"].tolist()
-        assert found == value or (found != found and value != value)
-
-
-@pytest.mark.parametrize("block", [1, 2, 3, 5, 7, 64])
-def test_blocks_may_end_anywhere(block: int, tmp_path: Path) -> None:
-    from tenfold.data.lines import index
-
-    records = ['1,"a\r\n""b"""', "", '2,""', "3,c", "", '4,"\n\n"', "5,"]
-    (tmp_path / "t.csv").write_bytes("\r\n".join(["x,y", *records]).encode())
-    rows, places = index(str(tmp_path / "t.csv"), b",", block, "t")
-    data = (tmp_path / "t.csv").read_bytes()
-    pieces = [data[low:high] for low, high in itertools.pairwise(places)]
-    assert b"".join(pieces) == data[data.index(b"1,") :]
-    assert rows[-1] == 5
-    for piece, lines in zip(pieces, np.diff(rows), strict=True):
-        starts = [piece.count(f"{number},".encode()) for number in range(1, 6)]
-        assert sum(starts) == lines
 
 
 # --- parts of files
