@@ -135,6 +135,28 @@ def test_an_array_larger_than_memory(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.read(10**9, 10**9 + 2), [np.arange(8), np.zeros(8)])
 
 
+@pytest.mark.parametrize("chunks", [None, (64, 8), (10_000, 8)])
+def test_a_dataset_larger_than_memory(chunks: tuple[int, int] | None, tmp_path: Path) -> None:
+    import h5py
+
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        large = file.create_dataset("x", (10**10, 8), np.float64, chunks=chunks)  # nothing is written yet
+        if chunks:
+            large[10**9] = np.arange(8)
+    found = source(tmp_path / "x.h5")
+    assert found.length == 10**10
+    rows = found.read(10**9, 10**9 + 2)["x"]
+    np.testing.assert_array_equal(rows, [np.arange(8) if chunks else np.zeros(8), np.zeros(8)])
+
+
+def test_a_chunk_is_decoded_once(tmp_path: Path, numbers: np.ndarray[Any, Any]) -> None:
+    found = source(tmp_path / hdf5_chunked(tmp_path, numbers))
+    found.read(0, 10)
+    before = characters_read()
+    np.testing.assert_array_equal(found.read(1_500, 1_510)["x"], numbers[1_500:1_510])
+    assert characters_read() - before < 10_000
+
+
 def test_looking_through_a_csv_file_needs_little_memory(tmp_path: Path, numbers: np.ndarray[Any, Any]) -> None:
     path = tmp_path / csv(tmp_path, numbers)
     tracemalloc.start()
