@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -25,6 +26,7 @@ from tenfold.journal import fingerprint
 from tenfold.verbs.call import Settings
 from tenfold.verbs.map import map as run_map
 from tenfold.verbs.workplace import Workplace
+from tenfold.work import seeds
 from tenfold.work.outcome import Outcome
 
 ENDED = (TaskDied, TaskTimedOut, TaskOutOfMemory)
@@ -110,7 +112,7 @@ def _pieces(
     """What becomes of each part, in order. The first goes alone, because the form of all rows comes from it."""
     kept = place.prepare()
     task, collects = recipe.task(place.work, kept), recipe.quarantines
-    coming = iter(parts) if parts is not None else _streamed(recipe, kept)
+    coming = iter(parts) if parts is not None else _streamed(recipe, kept, place.work)
     first, quiet = list(islice(coming, 1)), replace(settings, progress=False)
     pieces = _map(task, first, place.work / "first", quiet, collects=collects)
     if accepts is not None and any(piece.rows for piece in pieces):
@@ -125,19 +127,38 @@ def _pieces(
     return sorted(pieces, key=lambda piece: piece.start)
 
 
-def _streamed(recipe: Recipe, kept: dict[str, Kept]) -> Iterator[Part]:
-    """Parts of a stream are known by their content when it has come; what has been made of it need not be sent."""
+def _streamed(recipe: Recipe, kept: dict[str, Kept], work: Path) -> Iterator[Part]:
+    """Parts of a stream are known by their content when it has come; what has been made of it need not be sent.
+
+    That is looked at here: a worker that found it damaged could not read the samples again.
+    """
     for part in recipe.parts():
         try:
             key = fingerprint.of_value(part.rows).hex()
         except Exception:  # it cannot be pickled in a way that can be compared
             yield part
         else:
-            yield replace(part, key=key, rows=None if key in kept else part.rows)
+            known = kept.get(key)
+            is_there = known is not None and (
+                not known.rows or preparing.kept_rows(known, preparing.read_form(work)) is not None
+            )
+            yield replace(part, key=key, rows=None if is_there else part.rows)
 
 
-def _map(task: Preparing, parts: Iterable[Part], run: Path, settings: Settings, *, collects: bool) -> list[Piece]:
+def _map(
+    task: Preparing,
+    parts: Iterable[Part],
+    run: Path,
+    settings: Settings,
+    *,
+    collects: bool,
+    is_last: bool = False,
+) -> list[Piece]:
     options = {name: getattr(settings, name) for name in settings.__slots__ if name not in ("run", "fresh")}
+    # Tasks are seeded by their number in a call; these are several calls.
+    options["seed"] = seeds.number(settings.seed, zlib.crc32(run.name.encode()))
+    if collects and not is_last:  # an innocent sample must not be left out because its worker was killed
+        options["retries"] = max(1, settings.retries)
     results = run_map(task, parts, run=run, on_error="collect" if collects else "stop", **options)
     _raise_ours(results)
     pieces = [value for value in results if isinstance(value, Piece)]
@@ -145,7 +166,9 @@ def _map(task: Preparing, parts: Iterable[Part], run: Path, settings: Settings, 
     if all(part.stop - part.start == 1 for _, part in failed):
         return pieces + [_left_out(part, outcome) for outcome, part in failed]
     alone = [one for _, part in failed for one in preparing.ones(part)]
-    return pieces + _map(task, alone, run.with_name(f"{run.name}-apart"), settings, collects=collects)
+    # Another time, others may have died: their run is another one.
+    name = f"{run.name}-apart-{zlib.crc32(repr([one.start for one in alone]).encode()):08x}"
+    return pieces + _map(task, alone, run.with_name(name), settings, collects=collects, is_last=True)
 
 
 def _raise_ours(results: Results) -> None:
