@@ -2,11 +2,12 @@
 
 1. columns are given their header, or are joined where rows are not where their samples were
 2. `finished.json` is written: from here on the set is only moved into place, by whoever comes next
-3. the old manifest goes, files are moved, the new manifest comes, the working folder goes
+3. the old manifest is put by, its files go, the new ones are moved, the new manifest comes, the working folder goes
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -21,6 +22,8 @@ from tenfold.data.preparing import Piece, apart_of
 
 FINISHED = "finished.json"
 READY = "ready"
+RETIRED = "retired"
+"""Holds the manifest of the set that is replaced, which says what of it is to go, also after a kill."""
 
 
 def finish(work: Path, to: Path, found: Manifest) -> None:
@@ -75,15 +78,25 @@ def move(work: Path, to: Path) -> None:
     """The last step; also for a call that was killed in it."""
     if not (work / FINISHED).is_file():
         return
-    before = manifest.read(to)
-    for name in [*(stores.files(before.form, before.format) if before else ()), manifest.QUARANTINE]:
+    retired = work / RETIRED
+    retired.mkdir(exist_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        os.replace(to / manifest.NAME, retired / manifest.NAME)
+    for name in _names(manifest.read(retired)) - _names(manifest.read(work, FINISHED)):
         _remove(to / name)
-    (to / manifest.NAME).unlink(missing_ok=True)
     for path in sorted((work / READY).iterdir()):
         _remove(to / path.name)
         os.replace(path, to / path.name)
     os.replace(work / FINISHED, to / manifest.NAME)
     shutil.rmtree(work, ignore_errors=True)
+
+
+def _names(found: Manifest | None) -> set[str]:
+    """The files of a set."""
+    if found is None:
+        return set()
+    has_faults = any(piece.faults for piece in found.pieces)
+    return {*stores.files(found.form, found.format), *([manifest.QUARANTINE] if has_faults else [])}
 
 
 def _remove(path: Path) -> None:

@@ -75,6 +75,10 @@ class Manifest:
             os.fsync(file.fileno())
         os.replace(partial, path)
 
+    def disowned(self) -> Manifest:
+        """The same rows, which no call takes for its own."""
+        return replace(self, identity={}, samples=None)
+
     def marked(self, damaged: list[int]) -> Manifest:
         return replace(self, damaged=tuple(damaged))
 
@@ -83,17 +87,17 @@ def relative(piece: Piece) -> tuple[Fault, ...]:
     return tuple(replace(fault, sample=fault.sample - piece.start) for fault in piece.faults)
 
 
-def read(folder: Path) -> Manifest | None:
+def read(folder: Path, name: str = NAME) -> Manifest | None:
     """None where there is none: the set is not whole, or there is no set."""
     try:
-        found: dict[str, Any] = json.loads((folder / NAME).read_text())
+        found: dict[str, Any] = json.loads((folder / name).read_text())
     except (FileNotFoundError, NotADirectoryError):
         return None
     except ValueError as error:
-        raise BadCall(f"{str(folder / NAME)!r} is not a manifest that can be read: {error}") from error
+        raise BadCall(f"{str(folder / name)!r} is not a manifest that can be read: {error}") from error
     if found.get("version", 0) > VERSION or "form" not in found:
         raise BadCall(
-            f"{str(folder / NAME)!r} is of version {found.get('version')}: this tenfold reads prepared sets of version "
+            f"{str(folder / name)!r} is of version {found.get('version')}: this tenfold reads prepared sets of version "
             f"{VERSION}"
         )
     pieces = [

@@ -218,7 +218,7 @@ class Prepared(Source):
             place, piece = placed
             try:
                 return not piece.rows or checksum(store.read(place, place + piece.rows)) == piece.crc
-            except (OSError, ValueError):
+            except Exception:  # the library of each format has errors of its own
                 return False
 
         placed = list(found.placed())

@@ -140,15 +140,9 @@ class Preparing:
         kept = self._kept.get(part.key) if part.key is not None else None
         if kept is None:
             return None
-        block: Block | None = None
-        if kept.rows:
-            try:
-                store = stores.KINDS[kept.format](Path(kept.folder), self._known_form())
-                block = store.read(kept.start, kept.start + kept.rows)
-            except (OSError, ValueError):  # damaged, or gone
-                return None
-            if writing.checksum(block) != kept.crc:
-                return None
+        block = kept_rows(kept, self._known_form()) if kept.rows else None
+        if kept.rows and block is None:
+            return None
         moved = [Fault(f.sample + part.start, f.error, f.traceback) for f in kept.faults]
         return self._written(part, block, moved)
 
@@ -278,6 +272,15 @@ def _cut(rows: Rows, start: int, stop: int) -> Rows:
 # -- the folder -------------------------------------------------------------------------------------------------------
 
 
+def kept_rows(kept: Kept, form: Form) -> Block | None:
+    """Rows of an earlier call; None where they are damaged, or gone."""
+    try:
+        block: Block = stores.KINDS[kept.format](Path(kept.folder), form).read(kept.start, kept.start + kept.rows)
+    except Exception:  # the library of each format has errors of its own
+        return None
+    return block if writing.checksum(block) == kept.crc else None
+
+
 def apart_of(folder: Path, start: int) -> Path:
     """Where the rows of a part are that became more or fewer than its samples."""
     return folder / APART / f"{start:012d}"
@@ -297,7 +300,7 @@ def read_form(folder: Path) -> Form:
 
 def write_form(folder: Path, form: Form) -> Form:
     """Settle the form of all rows, unless somebody was quicker; returns what is settled."""
-    partial = folder / f"{FORM}.{os.getpid()}"
+    partial = folder / f"{FORM}.{os.urandom(8).hex()}"  # a process on another machine may have our number
     partial.write_text(json.dumps(form.as_json()))
     try:
         os.link(partial, folder / FORM)

@@ -7,14 +7,14 @@ a dict of columns        `inputs` go into the model: one by its name, several nu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy
 
 from tenfold.data.form import NAMES
-from tenfold.data.source import Rows
+from tenfold.data.source import Rows, Source
 from tenfold.errors import BadCall
 
 
@@ -61,6 +61,18 @@ class Roles:
 
     def groups(self, rows: Rows) -> Any:
         return None if self.by is None else column(rows, self.by, "by")
+
+
+def look_at(source: Source, *looks: Callable[[Rows], Any]) -> None:
+    """What a caller said about columns, on the first row: BadCall before any work starts. A stream is not touched."""
+    if source.length is None:
+        return
+    try:
+        rows = source.read(0, 1)
+    except Exception:  # a corrupt sample: whoever works on it says so
+        return
+    for look in looks:
+        look(rows)
 
 
 def column(rows: Rows, name: str, argument: str) -> Any:

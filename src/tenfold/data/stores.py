@@ -234,17 +234,25 @@ def _to_parquet(source: Npy, form: Form, rows: int, path: Path) -> None:
 def _to_arrow(array: Array, column: Column) -> Any:
     import pyarrow
 
-    if not column.shape:
-        return pyarrow.array(array)
-    size = int(numpy.prod(column.shape))
-    return pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(numpy.ascontiguousarray(array).reshape(-1)), size)
+    if not column.row_bytes:  # lists of nothing are refused
+        return pyarrow.nulls(len(array))
+    plain = numpy.ascontiguousarray(array, column.dtype.newbyteorder("="))
+    if column.dtype.kind == "c":
+        plain = plain.reshape(len(array), -1).view(plain.real.dtype)  # the real and the imaginary part
+    elif not column.shape:
+        return pyarrow.array(plain)
+    return pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(plain.reshape(-1)), plain.size // len(plain))
 
 
 def _from_arrow(found: Any, column: Column) -> Array:
+    if not column.row_bytes:
+        return numpy.empty((len(found), *column.shape), column.dtype)
     whole = found.combine_chunks()
-    if column.shape:
+    if column.shape or column.dtype.kind == "c":
         whole = whole.flatten()
     array = numpy.asarray(whole.to_numpy(zero_copy_only=False))
+    if column.dtype.kind == "c":
+        array = array.view(column.dtype.newbyteorder("="))
     return array.astype(column.dtype, copy=False).reshape(-1, *column.shape)
 
 

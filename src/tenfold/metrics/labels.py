@@ -65,7 +65,8 @@ def classes_array(classes: Sequence[Any] | Array | None) -> Array | None:
         return None
     array = numpy.asarray(classes)
     kinds = {"b": "i", "u": "i"}
-    array = array.astype(numpy.int64) if array.dtype.kind in kinds else array
+    is_whole = array.dtype.kind == "f" and bool((array == numpy.floor(array)).all())  # labels that were floats
+    array = array.astype(numpy.int64) if array.dtype.kind in kinds or is_whole else array
     if array.ndim != 1 or array.dtype.kind not in "iU" or len(numpy.unique(array)) != len(array) or len(array) < 2:
         raise BadCall(f"classes={classes!r}: expected two or more different labels, all whole numbers or all text")
     return array

@@ -59,7 +59,7 @@ class Predicting:
 
 
 def _settle(path: Path, size: int) -> None:
-    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    partial = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
     partial.write_text(str(size))
     try:
         os.link(partial, path)

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tenfold import engines
 from tenfold.dispatch import progress as progresses
@@ -29,6 +29,8 @@ from tenfold.nursery import used
 from tenfold.plan.choose import Plan, choose
 from tenfold.plan.needs import needs
 from tenfold.work.run import Job
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,15 @@ class Settings:
         if run is not None and not (isinstance(run, str | os.PathLike) and os.fspath(run) and "\0" not in str(run)):
             found.append(f"run={run!r}: expected the name of a folder")
         return found
+
+
+def sound(faults: list[str], make: Callable[..., T], *given: Any, **named: Any) -> T | None:
+    """What `make` makes of them; None where it is a bad call, and what is wrong is added to `faults`."""
+    try:
+        return make(*given, **named)
+    except BadCall as error:
+        faults.append(str(error))
+        return None
 
 
 @dataclass(frozen=True, slots=True)

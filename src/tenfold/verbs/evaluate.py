@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tenfold.data.opening import source as open_source
-from tenfold.data.roles import Roles
+from tenfold.data.roles import Roles, look_at
 from tenfold.data.source import Part, Source, cut
 from tenfold.errors import BadCall
 from tenfold.metrics.scores import Scores
 from tenfold.metrics.scoring import Scoring, Tally
 from tenfold.models.opening import model as open_model
 from tenfold.models.predicting import Predicting
-from tenfold.verbs.call import Settings
+from tenfold.verbs.call import Settings, sound
 from tenfold.verbs.map import map as run_map
 from tenfold.verbs.predict import LEAST, size_faults
 from tenfold.verbs.scored import Scored
@@ -68,38 +68,56 @@ def evaluate(
     """
     settings = Settings(cpus, gpus, memory, workers, False, retries, timeout, seed, engine, run, fresh, progress)
     faults = settings.faults() + size_faults(batch_size)
-    if faults:
-        raise BadCall("; ".join(faults))
     roles = Roles(inputs, target, weight, by)
-    models = _named(model) if isinstance(model, Mapping) else {"": model}
+    models = _named(model, "model", faults) if isinstance(model, Mapping) else {"": model}
     several = isinstance(source, Mapping) and target not in source
-    sources = {
-        name: open_source(one, name=f"source[{name!r}]" if several else "source")
-        for name, one in (_named(source) if several else {"": source}).items()
-    }
+    given = _named(source, "source", faults) if several else {"": source}
+    looks = (roles.x, roles.truth, roles.weights, roles.groups)
+    sources: dict[str, Source] = {}
+    for name, one in given.items():
+        opened = sound(faults, open_source, one, name=f"source[{name!r}]" if several else "source")
+        if opened is not None:
+            sources[name] = opened
+            sound(faults, look_at, opened, *looks)
     scorings, predicting = {}, {}
     for name, one in models.items():
         asked, labels = _asked(one, metrics, output, classes)
-        scorings[name] = Scoring(
-            metrics, by=by is not None, bootstrap=bootstrap, seed=seed, approximate=approximate, classes=labels
-        )
-        predicting[name] = Predicting(open_model(one, output=asked), roles.x, batch_size)
-    found = _scores(Scored(predicting, scorings, sources, roles), scorings, sources, settings)
+        options = {"bootstrap": bootstrap, "approximate": approximate, "classes": labels}
+        scoring = sound(faults, Scoring, metrics, by=by is not None, seed=seed, **options)
+        ready = sound(faults, open_model, one, output=asked)
+        if scoring is not None and ready is not None:
+            scorings[name], predicting[name] = scoring, Predicting(ready, roles.x, batch_size)
+    if faults:
+        raise BadCall("; ".join(dict.fromkeys(faults)))  # of several models, each has what is wrong with the metrics
+    parts = {"bootstrap": bootstrap, "approximate": approximate, "classes": classes, **_own(metrics)}
+    found = _scores(Scored(predicting, scorings, sources, roles, parts), scorings, sources, settings)
     by_source = {name: found[name] if isinstance(model, Mapping) else found[name][""] for name in sources}
     return by_source if several else by_source[""]
 
 
-def _named(given: Mapping[Any, Any]) -> dict[str, Any]:
+def _named(given: Mapping[Any, Any], argument: str, faults: list[str]) -> dict[str, Any]:
     if not given:
-        raise BadCall("an empty dict: expected at least one, by name")
+        faults.append(f"{argument}={{}}: an empty dict; expected at least one, by name")
     return {str(name): one for name, one in given.items()}
+
+
+def _own(metrics: Any) -> dict[str, Any]:
+    """Metrics that are objects, with their classes: what a run that continues compares."""
+    listed = metrics.values() if isinstance(metrics, Mapping) else _listed(metrics)
+    own = [each for each in listed if not isinstance(each, str)]
+    kinds = {f"the class of metric {place}": type(each) for place, each in enumerate(own)}
+    return {**kinds, **{f"metric {place}": each for place, each in enumerate(own)}}
+
+
+def _listed(metrics: Any) -> list[Any]:
+    return [metrics] if isinstance(metrics, str) or not isinstance(metrics, Iterable) else list(metrics)
 
 
 def _asked(model: Any, metrics: Any, output: str | None, classes: Any) -> tuple[str | None, Any]:
     """Which output an estimator is asked for, and the labels of its columns."""
     if not hasattr(model, "predict_proba") or output not in (None, "predict_proba"):
         return output, classes
-    names = metrics.values() if isinstance(metrics, Mapping) else [metrics] if isinstance(metrics, str) else metrics
+    names = metrics.values() if isinstance(metrics, Mapping) else _listed(metrics)
     if output is None and not any(isinstance(name, str) and name.startswith(_NEED_SCORES) for name in names):
         return output, classes
     return "predict_proba", getattr(model, "classes_", None) if classes is None else classes
@@ -112,7 +130,7 @@ def _scores(
     options = {name: getattr(settings, name) for name in settings.__slots__}
     parts = _parts(sources)
     known = all(source.length is not None for source in sources.values())
-    results = run_map(task, list(parts) if known else parts, on_error="raise", **options)
+    results = run_map(task, list(parts) if known else parts, on_error="stop", **options)
     totals: dict[tuple[str, str], Tally] = {}
     with tempfile.TemporaryDirectory(prefix="tenfold-") as folder:
         for of_source, tallies in results:

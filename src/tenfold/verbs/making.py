@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,6 +28,7 @@ from tenfold.journal import fingerprint
 from tenfold.verbs.call import Settings
 from tenfold.verbs.map import over
 from tenfold.verbs.workplace import Workplace
+from tenfold.work import seeds
 from tenfold.work.outcome import Outcome
 
 ENDED = (TaskDied, TaskTimedOut, TaskOutOfMemory)
@@ -117,7 +119,7 @@ def _pieces(
         if accepts is not None and length is not None and (place.work / preparing.FORM).is_file():
             accepts(preparing.read_form(place.work), length)
 
-    coming = parts if parts is not None else _streamed(recipe, kept)
+    coming = parts if parts is not None else _streamed(recipe, kept, place.work)
     first = partial(FirstAlone, begun=begun)
     run = replace(settings, run=place.work / "parts")
     pieces = _map(recipe.task(place.work, kept), coming, run, collects=recipe.quarantines, feed_of=first)
@@ -129,20 +131,29 @@ def _pieces(
     return sorted(pieces, key=lambda piece: piece.start)
 
 
-def _streamed(recipe: Recipe, kept: dict[str, Kept]) -> Iterator[Part]:
-    """Parts of a stream are known by their content when it has come; what has been made of it need not be sent."""
+def _streamed(recipe: Recipe, kept: dict[str, Kept], work: Path) -> Iterator[Part]:
+    """Parts of a stream are known by their content when it has come; what has been made of it need not be sent.
+
+    That is looked at here: a worker that found it damaged could not read the samples again.
+    """
     for part in recipe.parts():
         try:
             key = fingerprint.of_value(part.rows).hex()
         except Exception:  # it cannot be pickled in a way that can be compared
             yield part
         else:
-            yield replace(part, key=key, rows=None if key in kept else part.rows)
+            known = kept.get(key)
+            is_there = known is not None and (
+                not known.rows or preparing.kept_rows(known, preparing.read_form(work)) is not None
+            )
+            yield replace(part, key=key, rows=None if is_there else part.rows)
 
 
 def _map(
     task: Preparing, parts: Iterable[Part], settings: Settings, *, collects: bool, feed_of: Callable[..., Feed] = Feed
 ) -> list[Piece]:
+    if collects:  # an innocent sample must not be left out because its worker was killed
+        settings = replace(settings, retries=max(1, settings.retries))
     results = over(task, parts, settings, on_error="collect" if collects else "stop", feed_of=feed_of)
     _raise_ours(results, collects=collects)
     pieces = [value for value in results if isinstance(value, Piece)]
@@ -150,7 +161,11 @@ def _map(
     if all(part.stop - part.start == 1 for _, part in failed):
         return pieces + [_left_out(part, outcome) for outcome, part in failed]
     alone = [one for _, part in failed for one in preparing.ones(part)]
-    return pieces + _map(task, alone, replace(settings, run=f"{settings.run}-apart"), collects=collects)
+    # Another time, others may have died: their run is another one. And tasks are seeded by their number in a call.
+    mark = zlib.crc32(repr([one.start for one in alone]).encode())
+    seed = seeds.number(settings.seed, mark)
+    settings = replace(settings, run=f"{settings.run}-apart-{mark:08x}", seed=seed)
+    return pieces + _map(task, alone, settings, collects=collects)
 
 
 def _raise_ours(results: Results, *, collects: bool) -> None:

@@ -11,12 +11,12 @@ from tenfold.data import stores
 from tenfold.data.form import Form
 from tenfold.data.opening import source as open_source
 from tenfold.data.prepared import Prepared
-from tenfold.data.roles import Roles
+from tenfold.data.roles import Roles, look_at
 from tenfold.errors import BadCall
 from tenfold.models.opening import model as open_model
 from tenfold.models.predicting import Predicting
 from tenfold.plan.needs import readable
-from tenfold.verbs.call import Settings
+from tenfold.verbs.call import Settings, sound
 from tenfold.verbs.making import Recipe, make
 
 LEAST = 1024
@@ -67,12 +67,15 @@ def predict(
         faults.append(f"format={format!r}: expected one of {', '.join(map(repr, stores.FORMATS))}")
     if to is not None and not (isinstance(to, str | os.PathLike) and os.fspath(to)):
         faults.append(f"to={to!r}: expected the name of a folder, or None to keep predictions in memory")
-    if faults:
+    opened = sound(faults, open_model, model, output=output)
+    found = sound(faults, open_source, source, columns=columns)
+    roles = Roles(inputs)
+    if found is not None:
+        sound(faults, look_at, found, roles.x)
+    if faults or opened is None or found is None:
         raise BadCall("; ".join(faults))
     stores.needed(format)
-    found = open_source(source, columns=columns)
-    roles = Roles(inputs)
-    function = Predicting(open_model(model, output=output), roles.x, batch_size)
+    function = Predicting(opened, roles.x, batch_size)
     recipe = Recipe(function, found, batched=True, batch=None, quarantines=False, format=format, least=LEAST)
     if to is not None:
         return make(recipe, to, settings, fresh=fresh)

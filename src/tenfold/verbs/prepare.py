@@ -10,7 +10,7 @@ from tenfold.data import stores
 from tenfold.data.opening import source as open_source
 from tenfold.data.prepared import Prepared
 from tenfold.errors import BadCall
-from tenfold.verbs.call import Settings
+from tenfold.verbs.call import Settings, sound
 from tenfold.verbs.making import Recipe, make
 
 
@@ -61,9 +61,9 @@ def prepare(
         faults.append(f"format={format!r}: expected one of {', '.join(map(repr, stores.FORMATS))}")
     if not (isinstance(to, str | os.PathLike) and os.fspath(to)):
         faults.append(f"to={to!r}: expected the name of a folder")
-    if faults:
+    found = sound(faults, open_source, source, columns=columns)
+    if faults or found is None:
         raise BadCall("; ".join(faults))
     stores.needed(format)
-    found = open_source(source, columns=columns)
     recipe = Recipe(fn, found, batched=batched, batch=batch, quarantines=on_error == "quarantine", format=format)
     return make(recipe, to, settings, fresh=fresh)

@@ -20,11 +20,14 @@ class Scored:
         scorings: dict[str, Scoring],
         sources: dict[str, Source],
         roles: Roles,
+        parts: dict[str, Any],
     ) -> None:
+        """`parts`: what else identifies the scores."""
         self._predicting = predicting
         self._scorings = scorings
         self._sources = sources
         self._roles = roles
+        self._own = parts
 
     def __tenfold_parts__(self) -> dict[str, Any]:
         models = {f"{key} of {name}": part for name, p in self._predicting.items() for key, part in _parts(p).items()}
@@ -32,6 +35,7 @@ class Scored:
             **models,
             "metrics": [each.name for scoring in self._scorings.values() for each in scoring.metrics],
             "roles": self._roles,
+            **self._own,
         }
 
     def __tenfold_modules__(self, named: set[str]) -> list[str]:

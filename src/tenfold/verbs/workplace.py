@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tenfold.data import finishing, manifest, preparing
+from tenfold.data import finishing, manifest, preparing, stores
+from tenfold.data.form import Form
 from tenfold.data.manifest import Manifest
 from tenfold.data.preparing import Kept, Piece
 from tenfold.data.source import Part
@@ -64,28 +67,64 @@ class Workplace:
             and found.samples is not None
             and (found.identity, found.format, found.samples) == (self.identity, self._format, self.samples)
             and not found.damaged
+            and all((self.folder / name).exists() for name in stores.files(found.form, found.format))
         )
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """One call at a time."""
-        with Folder(self.folder, argument="to", lock=".lock").locked():
+        with contextlib.ExitStack() as stack:
+            with self._writing():
+                stack.enter_context(Folder(self.folder, argument="to", lock=".lock").locked())
             yield
 
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """What the disk refuses is said to be about this folder."""
+        try:
+            yield
+        except RunUnusable:
+            raise
+        except OSError as error:
+            raise RunUnusable(
+                f"to={str(self.folder)!r} cannot be used: {error.strerror or error}; what is done is kept, and the "
+                "same call goes on from there"
+            ) from error
+
     def clear(self) -> None:
-        """Forget everything; files of the set are replaced at the end."""
-        for work in self._works():
-            shutil.rmtree(work, ignore_errors=True)
-        (self.folder / manifest.NAME).unlink(missing_ok=True)
-        self.work.mkdir()  # so that it is known whose the files are
+        """Forget everything that was done. A set that is there can be read until another takes its place."""
+        with self._writing():
+            self._move()
+            for work in self._works():
+                shutil.rmtree(work, ignore_errors=True)
+            self.work.mkdir()  # so that it is known whose the files are
+            try:
+                found = manifest.read(self.folder)
+            except BadCall:  # not a manifest any more
+                (self.folder / manifest.NAME).unlink()
+            else:
+                if found is not None:
+                    found.disowned().write(self.folder / manifest.NAME)
 
     def moved_in(self) -> bool:
         """Whether a call like this one had all but moved its files into place, or has done so since we looked."""
-        finishing.move(self.work, self.folder)
+        with self._writing():
+            self._move()
         return self.is_made()
+
+    def _move(self) -> None:
+        """End what a call, like this one or not, was killed in: a set that is half in its place."""
+        for work in self._works():
+            finishing.move(work, self.folder)
 
     def prepare(self) -> dict[str, Kept]:
         """Make the place to work; returns rows that can be used again, by the key of their samples."""
+        with self._writing():
+            return self._prepared()
+
+    def _prepared(self) -> dict[str, Kept]:
+        if self.work.is_dir() and not _is_sound(self.work):  # only what has the right checksum is used of it
+            self.work.rename(self.folder / f"{WORK}-{os.urandom(8).hex()}")
         self.work.mkdir(exist_ok=True)
         (self.work / IDENTITY).write_text(self._mark)
         whole = manifest.read(self.folder)
@@ -94,8 +133,8 @@ class Workplace:
             kept = whole.kept(self.folder)
             preparing.write_form(self.work, whole.form)
         for other in self._works():
-            if other != self.work and _text(other / IDENTITY) == self._mark and (other / preparing.FORM).is_file():
-                preparing.write_form(self.work, preparing.read_form(other))
+            form = _form(other) if other != self.work and _text(other / IDENTITY) == self._mark else None
+            if form is not None and preparing.write_form(self.work, form) == form:
                 kept |= _unfinished(other)
         return kept
 
@@ -105,24 +144,58 @@ class Workplace:
 
     def finish(self, found: Manifest) -> None:
         """The set is whole, and nothing else stays."""
-        finishing.finish(self.work, self.folder, found)
-        for work in self._works():
-            shutil.rmtree(work, ignore_errors=True)
+        with self._writing():
+            finishing.finish(self.work, self.folder, found)
+            for work in self._works():
+                shutil.rmtree(work, ignore_errors=True)
 
 
 def _unfinished(work: Path) -> dict[str, Kept]:
-    """What a call that was killed has made."""
-    found: dict[str, Kept] = {}
+    """What a call that was killed has made, by the key of its samples."""
+    return {piece.key: _kept(work, piece) for piece in _made(work) or () if piece.key is not None}
+
+
+def _is_sound(work: Path) -> bool:
+    """Whether all that a call that was killed has made is what it wrote: a machine may have lost its power."""
+    made, form = _made(work), _form(work)
+    if made is None:
+        return False
+    written = [piece for piece in made if piece.rows]
+    if form is None:
+        return not written
+
+    def is_sound(piece: Piece) -> bool:
+        return preparing.kept_rows(_kept(work, piece), form) is not None
+
+    with ThreadPoolExecutor(thread_name_prefix="tenfold-verify") as threads:
+        return all(threads.map(is_sound, written))
+
+
+def _made(work: Path) -> list[Piece] | None:
+    """What its journals have; None where one of them is damaged."""
+    found: list[Piece] = []
     for run in work.iterdir():
         if not is_run(run):
             continue
-        with contextlib.closing(Journal(Folder(run), read_only=True)) as journal:
-            for outcome in journal.outcomes(ok=True):
-                piece = outcome.value
-                if isinstance(piece, Piece) and piece.key is not None:
-                    home, place = (work, piece.start) if piece.in_place else (preparing.apart_of(work, piece.start), 0)
-                    found[piece.key] = Kept(str(home), "raw", place, piece.rows, piece.crc, manifest.relative(piece))
+        try:
+            with contextlib.closing(Journal(Folder(run), read_only=True)) as journal:
+                found += [outcome.value for outcome in journal.outcomes(ok=True) if isinstance(outcome.value, Piece)]
+        except RunUnusable:
+            return None
     return found
+
+
+def _kept(work: Path, piece: Piece) -> Kept:
+    home, place = (work, piece.start) if piece.in_place else (preparing.apart_of(work, piece.start), 0)
+    return Kept(str(home), "raw", place, piece.rows, piece.crc, manifest.relative(piece))
+
+
+def _form(work: Path) -> Form | None:
+    """None where it is not known yet, or damaged."""
+    try:
+        return preparing.read_form(work)
+    except (LookupError, ValueError):
+        return None
 
 
 def _text(path: Path) -> str | None:
