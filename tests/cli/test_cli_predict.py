@@ -87,9 +87,9 @@ def test_a_keras_file_and_json_alone_on_stdout(folder: Path) -> None:
 
 
 def test_columns_of_a_table_and_one_of_several_outputs(folder: Path, run: Run) -> None:
-    (folder / "table.csv").write_text("a,b,c\n1,2,3\n4,5,6\n")
+    numpy.savez(folder / "table.npz", a=[1.0, 4.0], b=[2.0, 5.0], c=["u", "v"])
     words = ("--input", "a", "--input", "b", "--column", "a", "--column", "b", "--output", "mean")
-    ended = run("predict", "model.py:both", "table.csv", "--to", "set", *words, "--engine", "serial")
+    ended = run("predict", "model.py:both", "table.npz", "--to", "set", *words, "--engine", "serial")
     assert ended.exit_code == 0, ended.output
     assert numpy.load("set/data.npy").tolist() == [1.5, 4.5]
 
