@@ -97,7 +97,7 @@ def test_labels_of_columns_and_a_metric_of_a_file(folder: Path, run: Run) -> Non
         "class Count:\n"
         "    name = 'count'\n"
         "    def init(self):\n        return 0\n"
-        "    def update(self, state, truth, predicted, weights=None):\n        return state + len(truth)\n"
+        "    def update(self, state, truth, predicted, weight=None):\n        return state + len(truth)\n"
         "    def merge(self, a, b):\n        return a + b\n"
         "    def result(self, state):\n        return float(state)\n"
         "count = Count()\n"
