@@ -1,8 +1,8 @@
 """Prepare once, train for many epochs, and find everything prepared when the script is run again.
 
-`tf.data.Dataset.cache()` fills its cache in the first epoch, keeps the order and the batches as they were then, and is
-thrown away when anything goes wrong on the way. Here, rows are kept; their order is a new one in each epoch. Give the script
-a folder and run it twice: `python cached_tf_data.py data`.
+`tf.data.Dataset.cache()` fills its cache in the first epoch, in one process, and after `batch()` it keeps the batches as they
+were then. Here, all cores fill it before the first epoch, and rows come in a new order in each. Give the script a folder
+and run it twice: `python cached_tf_data.py data`.
 """
 
 import sys
@@ -38,7 +38,7 @@ def main(folder):
     model = keras.Sequential([keras.Input((28, 28)), *layers])
     model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
     data = training.tensorflow(batch_size=64, shuffle=True)  # each epoch in an order of its own
-    history = model.fit(data, validation_data=test.tensorflow(64), epochs=8, verbose=0).history
+    history = model.fit(data, validation_data=test.tensorflow(64), epochs=8, verbose=0, shuffle=False).history
     for epoch, (loss, accuracy) in enumerate(zip(history["loss"], history["val_accuracy"], strict=True)):
         print(f"epoch {epoch}: loss {loss:.4f}, accuracy on other rows {accuracy:.3f}")
 

@@ -1,6 +1,6 @@
 """How good is a model on data that it was not made for? Scores on six versions of the digits, in one call.
 
-Scores are exact though every worker sees only a part: what is merged is counts, not means. Intervals come from a bootstrap.
+Scores are exact though every worker sees only a part: what is merged is counts, not means.
 """
 
 import tenfold

@@ -1,8 +1,8 @@
 """A Python function over a data set on every core, for a `tf.data` pipeline.
 
-`dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE)` runs operations of TensorFlow in parallel. A function of Python
-has to go into `tf.py_function`, and then one call at a time holds the interpreter, however many are asked for. Workers
-have interpreters of their own; the rows that they make are a `tf.data.Dataset` afterwards.
+`dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE)` runs operations of TensorFlow in parallel. A function of
+Python has to go into `tf.py_function`, and then one call at a time holds the interpreter, however many are asked for.
+Workers have interpreters of their own; the rows that they make are a `tf.data.Dataset` afterwards.
 """
 
 import tempfile
@@ -40,6 +40,6 @@ with tempfile.TemporaryDirectory() as folder:
     noisy = data.map(lambda x, y: (x + tf.random.normal(tf.shape(x), stddev=0.001), y), num_parallel_calls=2)
     model = keras.Sequential([keras.Input((26,)), keras.layers.Rescaling(26.0), keras.layers.Dense(2, "softmax")])
     model.compile(keras.optimizers.Adam(0.01), "sparse_categorical_crossentropy", metrics=["accuracy"])
-    history = model.fit(noisy, validation_data=test.tensorflow(32), epochs=9, verbose=0).history
+    history = model.fit(noisy, validation_data=test.tensorflow(32), epochs=9, verbose=0, shuffle=False).history
     for epoch, (loss, accuracy) in enumerate(zip(history["loss"], history["val_accuracy"], strict=True)):
         print(f"epoch {epoch}: loss {loss:.4f}, accuracy on other rows {accuracy:.3f}")

@@ -1,7 +1,7 @@
 """A Keras model over a Dask array of 100,000 x 784, a block at a time on every core.
 
-`model.predict(dask_array)` would make one array of all of it first, in one process. Here, each worker computes the blocks that it
-predicts, and keeps only what comes out: in one file, in order.
+`model.predict(dask_array)` would make one array of all of it first, in one process. Here, each worker computes the
+blocks that it predicts, and keeps only what comes out: in one file, in order.
 """
 
 import resource
@@ -39,4 +39,4 @@ with tempfile.TemporaryDirectory() as folder:
     print(f"largest difference from model.predict in 1,000 rows: {abs(exact - rows[:1000]).max():.1e}")
     lazy = predictions.dask()  # and back to Dask, where that is wanted
     print(f"as a Dask array: {lazy.shape} in {lazy.numblocks[0]} blocks")
-    print(f"mean of each class: {lazy.mean(axis=0).compute().round(3).tolist()}")
+    print(f"mean of each class: {lazy.mean(axis=0).compute().round(3)}")

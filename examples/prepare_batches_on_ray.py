@@ -1,8 +1,8 @@
 """Prepare batches with Ray, and train from them with TensorFlow.
 
-With actors that return `tf.data.Dataset`s, there is no way to make one of them again. Here, the function takes and returns
-arrays; where it runs is the engine's business: "ray" is this machine, "ray://auto" or an address is a cluster, whose machines
-then have to share the folder.
+Actors that return `tf.data.Dataset`s do not help: there is no way to make one of several that were pickled. Here, the
+function takes and returns arrays, and the engine says where it runs: "ray" is a small cluster on this machine,
+"ray://auto" or an address a real one, whose machines then have to share the folder.
 """
 
 import tempfile
@@ -29,7 +29,7 @@ with tempfile.TemporaryDirectory() as folder:
         [keras.Input((32, 32, 3)), keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(2, activation="softmax")]
     )
     model.compile(keras.optimizers.Adam(0.1), "sparse_categorical_crossentropy", metrics=["accuracy"])
-    history = model.fit(training.tensorflow(32, shuffle=True), epochs=8, verbose=0)
+    history = model.fit(training.tensorflow(32, shuffle=True), epochs=8, verbose=0, shuffle=False)
     for epoch, loss in enumerate(history.history["loss"]):
         print(f"epoch {epoch}: loss {loss:.4f}")
     loss, accuracy = model.evaluate(test.tensorflow(32), verbose=0)

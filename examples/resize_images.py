@@ -1,7 +1,7 @@
 """Resize 1,000 images on every core, and find them on disk, ready for any framework.
 
-What `joblib.Parallel(delayed(resize)(image) for image in images)` is asked for. There, every image and every result goes
-through a pickle; here, workers read rows where they are, and write theirs into one file. What fails does not stop it.
+What `joblib.Parallel(delayed(resize)(image) for image in images)` is asked for. There, every image and every result
+goes through a pickle; here, workers read rows where they are, and write theirs into one file. What fails is left out.
 """
 
 import tempfile
@@ -14,7 +14,7 @@ from PIL import Image
 
 def resize(image):
     if not np.isfinite(image).all():
-        raise ValueError("this image has numbers that are none")
+        raise ValueError("there is no number in some places")
     colours = [Image.fromarray(image[:, :, colour]).resize((64, 64), Image.Resampling.BILINEAR) for colour in range(3)]
     return np.stack([np.asarray(colour) for colour in colours], axis=-1)
 
