@@ -1,8 +1,8 @@
 """Prepare once, train for many epochs, and find everything prepared when the script is run again.
 
-`tf.data.Dataset.cache()` fills its cache in the first epoch, in one process, and after `batch()` it keeps the batches as they
-were then. Here, all cores fill it before the first epoch, and rows come in a new order in each. Give the script a folder
-and run it twice: `python cached_tf_data.py data`.
+`tf.data.Dataset.cache()` fills its cache in the first epoch, in one process, and after `batch()` it keeps the batches
+as they were then. Here, all cores fill it before the first epoch, and rows come in a new order in each. Give the script
+a folder and run it twice: `python cached_tf_data.py data`.
 """
 
 import sys
