@@ -13,10 +13,10 @@ import tenfold
 import numpy as np
 
 
-def prepare(sample):
+def spectrum(sample):
     image, label = sample
-    spectrum = np.abs(np.fft.fft2(image))  # costly, and the same in every epoch
-    return np.log1p(spectrum).astype("float32"), label
+    waves = np.abs(np.fft.fft2(image))  # costly, and the same in every epoch
+    return np.log1p(waves).astype("float32"), label
 
 
 def main(folder):
@@ -27,7 +27,7 @@ def main(folder):
 
     for call in ("first", "second"):
         began = time.perf_counter()
-        prepared = tenfold.prepare(prepare, (images, labels), f"{folder}/spectra")
+        prepared = tenfold.prepare(spectrum, (images, labels), f"{folder}/spectra")
         print(f"{call} call: {len(prepared)} rows after {time.perf_counter() - began:.2f} s")
     print(prepared.describe())
 
