@@ -96,6 +96,18 @@ def zarr_array(folder: Path, shift: int) -> Made:
     return Made(folder / "x.zarr", list(rows(shift)))
 
 
+def wide(shift: int) -> np.ndarray[Any, Any]:
+    """With rows that are large enough for chunks of them to be kept."""
+    return np.repeat(rows(shift).reshape(LENGTH, 6), 300, axis=1)
+
+
+def zarr_wide(folder: Path, shift: int) -> Made:
+    import zarr
+
+    zarr.create_array(folder / "x.zarr", data=wide(shift), chunks=(50, 1000), overwrite=True)
+    return Made(folder / "x.zarr", list(wide(shift)))
+
+
 def zarr_opened(folder: Path, shift: int) -> Made:
     import zarr
 
@@ -117,12 +129,12 @@ def hdf5(folder: Path, shift: int) -> Made:
     import h5py
 
     with h5py.File(folder / "a.h5", "w") as file:
-        file.create_dataset("train/x", data=rows(shift), chunks=(70, 2, 3), compression="gzip")
+        file.create_dataset("train/x", data=wide(shift), chunks=(70, 1800), compression="gzip", compression_opts=1)
         file["train/y"] = labels(shift)
         file["names"] = texts(shift)
         file["other"] = 3
     columns = ["train/x", "train/y", "names"]
-    return Made(folder / "a.h5", named(columns, rows(shift), labels(shift), texts(shift)), columns)
+    return Made(folder / "a.h5", named(columns, wide(shift), labels(shift), texts(shift)), columns)
 
 
 def named(columns: list[str], *values: Any) -> list[dict[str, Any]]:
@@ -277,7 +289,20 @@ def pandas_frame(folder: Path, shift: int) -> Made:
 KINDS: dict[str, Callable[[Path, int], Made]] = {
     made.__name__: made
     for made in (
-        *(memory, memmap, npy, npy_fortran, npy_glob, npz, npz_compressed, zarr_array, zarr_opened, zarr_group, hdf5),
+        *(
+            memory,
+            memmap,
+            npy,
+            npy_fortran,
+            npy_glob,
+            npz,
+            npz_compressed,
+            zarr_array,
+            zarr_wide,
+            zarr_opened,
+            zarr_group,
+            hdf5,
+        ),
         *(parquet, parquet_folder, csv_file, csv_glob, images, images_glob, names, tuples, dicts, objects),
         *(torch_dataset, dask_array, dask_frame, pandas_frame, pandas_types, zarr_memory),
     )

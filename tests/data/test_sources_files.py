@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import tracemalloc
 from collections.abc import Callable
@@ -136,6 +135,28 @@ def test_an_array_larger_than_memory(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.read(10**9, 10**9 + 2), [np.arange(8), np.zeros(8)])
 
 
+@pytest.mark.parametrize("chunks", [None, (64, 8), (10_000, 8)])
+def test_a_dataset_larger_than_memory(chunks: tuple[int, int] | None, tmp_path: Path) -> None:
+    import h5py
+
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        large = file.create_dataset("x", (10**10, 8), np.float64, chunks=chunks)  # nothing is written yet
+        if chunks:
+            large[10**9] = np.arange(8)
+    found = source(tmp_path / "x.h5")
+    assert found.length == 10**10
+    rows = found.read(10**9, 10**9 + 2)["x"]
+    np.testing.assert_array_equal(rows, [np.arange(8) if chunks else np.zeros(8), np.zeros(8)])
+
+
+def test_a_chunk_is_decoded_once(tmp_path: Path, numbers: np.ndarray[Any, Any]) -> None:
+    found = source(tmp_path / hdf5_chunked(tmp_path, numbers))
+    found.read(0, 10)
+    before = characters_read()
+    np.testing.assert_array_equal(found.read(1_500, 1_510)["x"], numbers[1_500:1_510])
+    assert characters_read() - before < 10_000
+
+
 def test_looking_through_a_csv_file_needs_little_memory(tmp_path: Path, numbers: np.ndarray[Any, Any]) -> None:
     path = tmp_path / csv(tmp_path, numbers)
     tracemalloc.start()
@@ -243,47 +264,6 @@ def test_a_file_that_became_shorter(tmp_path: Path) -> None:
         found.read(0, 1)
 
 
-# --- lines of CSV files
-
-
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        ("a\n1\n2\n", [1, 2]),
-        ("a\n1\n2", [1, 2]),
-        ("a\r\n1\r\n\r\n\r\n2\r\n", [1, 2]),
-        ("\n\na\n\n1\n\n\n2\n\n", [1, 2]),
-        ("\ufeffa\n1\n2\n", [1, 2]),
-        ('"a"\n"x\ny"\n"x""\n"\n', ["x\ny", 'x"\n']),
-        ('a\n""\n"z"\n', ["", "z"]),
-        ("a\nNA\n2\n", [float("nan"), 2]),
-    ],
-)
-def test_lines(text: str, values: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "t.csv").write_bytes(text.encode())
-    whole = source(tmp_path / "t.csv")
-    assert whole.length == len(values)
-    for number, value in enumerate(values):
-        [found] = whole.read(number, number + 1)["a"].tolist()
-        assert found == value or (found != found and value != value)
-
-
-@pytest.mark.parametrize("block", [1, 2, 3, 5, 7, 64])
-def test_blocks_may_end_anywhere(block: int, tmp_path: Path) -> None:
-    from tenfold.data.lines import index
-
-    records = ['1,"a\r\n""b"""', "", '2,""', "3,c", "", '4,"\n\n"', "5,"]
-    (tmp_path / "t.csv").write_bytes("\r\n".join(["x,y", *records]).encode())
-    rows, places = index(str(tmp_path / "t.csv"), b",", block, "t")
-    data = (tmp_path / "t.csv").read_bytes()
-    pieces = [data[low:high] for low, high in itertools.pairwise(places)]
-    assert b"".join(pieces) == data[data.index(b"1,") :]
-    assert rows[-1] == 5
-    for piece, lines in zip(pieces, np.diff(rows), strict=True):
-        starts = [piece.count(f"{number},".encode()) for number in range(1, 6)]
-        assert sum(starts) == lines
-
-
 # --- parts of files
 
 
@@ -315,6 +295,15 @@ def test_one_more_of_many_names_changes_one_part() -> None:
     assert PARTS / 2 < len(before) < PARTS * 1.1
     assert_one_changed(before, keys(source([*names[:20_000], "https://example.org/new", *names[20_000:]])))
     assert_one_changed(before, keys(source([*names[:20_000], *names[20_001:]])), most=1)
+
+
+def test_beside_labels_names_are_cut_by_their_names() -> None:
+    names = [f"https://example.org/{number:05d}.jpg" for number in range(5_000)]
+    labels = np.arange(5_000)
+    before = keys(source((names, labels)))
+    assert len(before) < 2_000
+    without = keys(source((names[:2_000] + names[2_001:], np.delete(labels, 2_000))))
+    assert_one_changed(before, without, most=1)
 
 
 def test_large_files_are_not_read_together() -> None:

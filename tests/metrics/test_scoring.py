@@ -59,6 +59,10 @@ def test_every_group_has_the_scores_of_its_rows(seed: int, split: Split, weighte
         rows = numpy.ones(80, bool) if group is None else groups == group
         some = None if weight is None else weight[rows]
         near(scores["accuracy"], sklearn.accuracy_score(truth[rows], predicted[rows] > 0.5, sample_weight=some))
+        expected = sklearn.f1_score(
+            truth[rows], predicted[rows] > 0.5, average="macro", sample_weight=some, zero_division=0
+        )
+        near(scores["f1_macro"], expected)  # of the labels that the group has
         near(scores["mse"], sklearn.mean_squared_error(truth[rows], predicted[rows], sample_weight=some))
         near(scores["log_loss"], sklearn.log_loss(truth[rows], predicted[rows], sample_weight=some, labels=[0, 1]))
         if len({*truth[rows].tolist()}) == 2:

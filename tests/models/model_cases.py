@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import sys
 import tempfile
 import threading
 import traceback
@@ -17,6 +18,7 @@ import numpy
 from model_kinds import ROWS, Kind
 
 import tenfold
+from tenfold.errors import BadCall
 from tenfold.journal import fingerprint
 from tenfold.models import nesting
 from tenfold.models.batching import batched
@@ -65,7 +67,7 @@ def case_the_numbers_of_its_framework(kind: Kind, made: Model) -> None:
 
 def case_any_size_of_batch(kind: Kind, made: Model) -> None:
     """Smaller than the rows, as many, more; a model that compiles sees one size."""
-    for size in (7, ROWS, ROWS + 10):
+    for size in (7, 64, ROWS + 10) if kind.fixed else (1, 7, 64, ROWS, ROWS + 10):
         watched = Watched(loaded(made))
         same(batched(watched, kind.rows, size), kind.expected, kind.close)
         assert not kind.fixed or set(watched.sizes) == {size}
@@ -79,7 +81,7 @@ def case_pickled_and_known_again(kind: Kind, made: Model) -> None:
     assert again == made
     assert again.digest == made.digest
     assert pickle.loads(pickle.dumps(again, 5)).digest == made.digest
-    same(batched(again.load(), kind.rows, 64), kind.expected, kind.close)
+    assert loaded(again) is loaded(made)
     opened = model(kind.value, output=kind.output)
     assert fingerprint.of_function(opened) == fingerprint.of_function(made)  # type: ignore[arg-type]
     other = model(lambda rows: rows, output=kind.output)
@@ -120,6 +122,28 @@ def case_rows_that_cannot_be_written_to(kind: Kind, made: Model) -> None:
     same(batched(loaded(made), nesting.each(mapped, kind.rows), 64), kind.expected, kind.close)
 
 
+def case_rows_anywhere_in_memory(kind: Kind, made: Model) -> None:
+    """At an address that suits a processor, and at others; not one after the other; and none of them is changed."""
+
+    def placed(array: Any, offset: int) -> Any:
+        if isinstance(array, list):
+            return array
+        raw = numpy.empty(array.nbytes + 128, numpy.uint8)
+        start = -raw.ctypes.data % 64 + offset
+        found = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+        found[...] = array
+        return found
+
+    def spread(array: Any) -> Any:
+        return array if isinstance(array, list) else numpy.repeat(array, 2, axis=0)[::2]
+
+    for form in (lambda a: placed(a, 0), lambda a: placed(a, 8), spread):
+        rows = nesting.each(form, kind.rows)
+        same(batched(loaded(made), rows, 64), kind.expected, kind.close)
+        for given, before in zip(nesting.flat(rows), nesting.flat(kind.rows), strict=True):
+            numpy.testing.assert_array_equal(given, before)
+
+
 def case_a_size_by_measuring(kind: Kind, made: Model) -> None:
     predict = loaded(made)
     assert best_size(predict, nesting.cut(kind.rows, 0, 20), 1) == (COMPILED if kind.fixed else ANY)[0]
@@ -128,38 +152,83 @@ def case_a_size_by_measuring(kind: Kind, made: Model) -> None:
 
 
 class Task:
-    """Predicts a part of the rows with every model of this process, in a worker."""
+    """Predicts a part of the rows, in a worker."""
 
-    def __init__(self, models: dict[str, tuple[Model, Any]]) -> None:
-        self.models = models
+    def __init__(self, made: Model, rows: Any) -> None:
+        self.made, self.rows = made, rows
 
-    def __call__(self, name_and_place: tuple[str, int]) -> Any:
-        name, place = name_and_place
-        made, rows = self.models[name]
-        found = batched(loaded(made), nesting.cut(rows, place * 75, place * 75 + 75), 64)
-        return os.getpid(), id(loaded(made)), found
+    def __call__(self, place: int) -> Any:
+        predict = loaded(self.made)
+        return os.getpid(), id(predict), batched(predict, nesting.cut(self.rows, place * 75, place * 75 + 75), 64)
 
 
-def in_workers(kinds: dict[str, tuple[Kind, Model]]) -> dict[str, str]:
-    """All kinds in one call, each twice in the one worker."""
-    task = Task({name: (made, kind.rows) for name, (kind, made) in kinds.items()})
-    items = [(name, place) for name in kinds for place in range(2)]
-    results = tenfold.map(task, items, workers=1, engine="local", on_error="collect", progress=False)
-    told = {}
-    for name, (kind, _) in kinds.items():
-        parts = [results[items.index((name, place))] for place in range(2)]
-        told[f"{name}: in a worker"] = _trouble(_compare, parts, kind)
-    return told
-
-
-def _compare(parts: list[Any], kind: Kind) -> None:
-    for place, part in enumerate(parts):
-        if isinstance(part, BaseException):
-            raise part
-        pid, _, found = part
+def case_in_a_worker(kind: Kind, made: Model) -> None:
+    """Two tasks of one worker, of which the second finds what the first has loaded."""
+    parts = tenfold.map(Task(made, kind.rows), range(2), workers=1, engine="local", progress=False)
+    for place, (pid, _, found) in enumerate(parts):
         assert pid != os.getpid()
         same(found, nesting.cut(kind.expected, place * 75, place * 75 + 75), kind.close)
-    assert parts[0][:2] == parts[1][:2], "the second part must find the model that the first has loaded"
+    assert parts[0][:2] == parts[1][:2]
+
+
+def refused_without_a_fit() -> None:
+    from sklearn.linear_model import LinearRegression
+
+    message = _message(LinearRegression(), "predict_proba")
+    assert "output='predict_proba': LinearRegression has 'predict'; give one of them" in message
+    assert "not fitted yet; call its fit first" in message
+
+
+def refused_because_it_cannot_be_pickled() -> None:
+    import torch
+
+    made = torch.nn.Linear(2, 2)
+    made.lock = threading.Lock()
+    assert "a PyTorch module that cannot be sent to a worker" in _message(made)
+
+
+def refused_for_want_of_the_output() -> None:
+    made = model_kinds.module_with_names()
+    message = _message_of(lambda: loaded(model(made.value, output="third"))(made.rows))
+    assert "output='third': the model has no output of that name; expected one of 'double', 'half'" in message
+
+
+def refused_keras() -> None:
+    import keras
+
+    assert "has no weights yet" in _message(keras.Sequential([keras.layers.Dense(2)]))
+    made = model_kinds.keras_dicts().value
+    assert "expected one of 'sum', 'both'" in _message(made, "third")
+    made.save("dicts.keras")
+    assert "expected one of 'sum', 'both'" in _message_of(lambda: loaded(model("dicts.keras", output="third")))
+    model_kinds.keras_own_classes().value.save("own.keras")
+    assert "give the model itself" in _message_of(lambda: loaded(model("own.keras")))
+
+
+def keras_imports_no_other_framework() -> None:
+    """Keras alone would import TensorFlow to save a model of another backend. The first case, before others do."""
+    import keras
+
+    assert loaded(model(keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)])))(numpy.zeros((3, 2))).any() == 0
+    assert os.environ["KERAS_BACKEND"] == "tensorflow" or "tensorflow" not in sys.modules
+
+
+REFUSALS: dict[str, tuple[Any, ...]] = {
+    "plain": (refused_without_a_fit, refused_because_it_cannot_be_pickled, refused_for_want_of_the_output),
+    "keras": (keras_imports_no_other_framework, refused_keras),
+}
+
+
+def _message(value: Any, output: str | None = None) -> str:
+    return _message_of(lambda: model(value, output=output))
+
+
+def _message_of(call: Any) -> str:
+    try:
+        call()
+    except BadCall as error:
+        return str(error)
+    raise AssertionError("it was not refused")
 
 
 def _trouble(case: Any, *given: Any) -> str:
@@ -174,7 +243,7 @@ CASES = [case for name, case in vars().copy().items() if name.startswith("case_"
 
 
 def main(group: str, path: str) -> None:
-    told: dict[str, str] = {}
+    told = {case.__name__: _trouble(case) for case in REFUSALS[group]}
     kinds: dict[str, tuple[Kind, Model]] = {}
     for make in model_kinds.KINDS[group]:
         kind = make()
@@ -182,7 +251,6 @@ def main(group: str, path: str) -> None:
             kinds[make.__name__] = kind, model(kind.value, output=kind.output)
         except Exception:
             told[make.__name__] = traceback.format_exc()
-    told |= in_workers(kinds)
     for name, (kind, made) in kinds.items():
         for case in CASES:
             told[f"{name}: {case.__name__}"] = _trouble(case, kind, made)

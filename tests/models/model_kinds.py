@@ -142,6 +142,22 @@ def module_with_names() -> Kind:
     return Kind(Named(), x, x / 2, fixed=False, output="half")
 
 
+def module_that_tenfold_has_trained() -> Kind:
+    import torch
+
+    from tenfold.fuse.result import FitResult
+
+    def build(width: int = 3) -> Any:
+        made = torch.nn.Sequential(torch.nn.Linear(4, width), torch.nn.Tanh())
+        return made, torch.nn.MSELoss(), torch.optim.SGD(made.parameters(), 0.1)
+
+    made, x = build(5)[0], numbers(4)
+    weights = {name: tensor.numpy() for name, tensor in made.state_dict().items()}
+    with torch.no_grad():
+        expected = made(torch.from_numpy(x)).numpy()
+    return Kind(FitResult({"width": 5, "seed": 1}, {"loss": [0.0]}, weights, "", build=build), x, expected, fixed=False)
+
+
 def jitted() -> Kind:
     import jax
 
@@ -245,6 +261,29 @@ def keras_shared_layer() -> Kind:
     return _keras(made, (numbers(4, 4, 1) * 40).astype("uint8"))
 
 
+def keras_gives_its_input() -> Kind:
+    import keras
+
+    x = keras.Input((16,))
+    return _keras(keras.Model(x, {"x": x, "more": x + 1}), numbers(16))
+
+
+def keras_that_tenfold_has_trained() -> Kind:
+    import keras
+
+    from tenfold.fuse.result import FitResult
+
+    def build(width: int = 3) -> Any:
+        made = keras.Sequential([keras.Input((6,)), keras.layers.Dense(width, "tanh")])
+        made.compile("sgd", "mse")
+        return made
+
+    kind = _keras(build(5), numbers(6))
+    weights = kind.value.get_weights()
+    kind.value = FitResult({"width": 5, "seed": 1}, {"loss": [0.0]}, weights, "", build=build)
+    return kind
+
+
 def keras_file() -> Kind:
     kind = keras_dense()
     path = os.path.abspath("model.keras")
@@ -266,6 +305,7 @@ KINDS: dict[str, tuple[Make, ...]] = {
         module,
         module_of_several,
         module_with_names,
+        module_that_tenfold_has_trained,
         jitted,
         jitted_with_weights,
     ),
@@ -276,6 +316,8 @@ KINDS: dict[str, tuple[Make, ...]] = {
         keras_dicts,
         keras_own_classes,
         keras_shared_layer,
+        keras_gives_its_input,
+        keras_that_tenfold_has_trained,
         keras_file,
     ),
 }

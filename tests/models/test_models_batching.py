@@ -51,6 +51,11 @@ def test_full_batches_are_not_copied() -> None:
     assert [numpy.shares_memory(batch, rows) for batch in asked.batches] == [True, True, False]
 
 
+def test_outputs_do_not_lie_in_the_memory_of_the_rows() -> None:
+    rows = numpy.arange(3.0)
+    assert not numpy.shares_memory(batched(Asked(lambda given: given[:], fixed=False), rows, 4), rows)
+
+
 def test_no_rows_give_no_outputs() -> None:
     found = batched(Asked(lambda given: given @ numpy.ones((3, 2)), fixed=True), numpy.empty((0, 3)), 4)
     assert found.shape == (0, 2)

@@ -32,7 +32,7 @@ INTERPRETERS = {
 AT_ONCE = 2
 
 
-def _functions(file: str, prefix: str = "") -> list[str]:
+def _functions(file: str, prefix: str) -> list[str]:
     found = [node.name for node in ast.parse((HERE / file).read_text()).body if isinstance(node, ast.FunctionDef)]
     return [name for name in found if name.startswith(prefix)]
 
@@ -48,7 +48,7 @@ def _kinds(group: str) -> list[str]:
     raise AssertionError(group)
 
 
-CASES = ["in a worker", *_functions("model_cases.py", "case_")]
+CASES = _functions("model_cases.py", "case_")
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +82,11 @@ def test_a_model_keeps_the_contract(told: dict[str, dict[str, str]], interpreter
     assert kind not in answers, answers[kind]  # it could not be opened
     trouble = answers[f"{kind}: {case}"]
     assert not trouble, trouble
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interpreter", INTERPRETERS)
+def test_what_cannot_work_is_refused_in_words(told: dict[str, dict[str, str]], interpreter: str) -> None:
+    answers = {name: trouble for name, trouble in told[interpreter].items() if "refused" in name or "imports" in name}
+    assert len(answers) >= 2
+    assert not any(answers.values()), "\n".join(answers.values())

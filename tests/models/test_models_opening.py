@@ -100,6 +100,8 @@ def test_what_tenfold_has_trained_is_opened(kind: Any) -> None:
 def test_a_model_is_its_own_model() -> None:
     found = model(len)
     assert model(found) is found
+    with pytest.raises(BadCall, match="opened with output=None"):
+        model(found, output="other")
 
 
 def test_an_estimator_says_what_it_has() -> None:

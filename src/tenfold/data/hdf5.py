@@ -56,7 +56,7 @@ class Hdf5Dataset(Chunked):
     def __init__(self, path: str, dataset: Any, told: str) -> None:
         self._texts = library().check_string_dtype(dataset.dtype) is not None
         arrays.check(told, dataset.shape, np.dtype("S1") if self._texts else dataset.dtype)
-        super().__init__(dataset.shape[0], dataset.chunks[0] if dataset.chunks else 1)
+        super().__init__(dataset.shape[0], dataset.chunks[0] if dataset.chunks else None)
         self._path, self._key = os.path.abspath(path), dataset.name
         self._shape, self._dtype = dataset.shape, dataset.dtype
         self._mark = stamps.of_texts(stamps.of_file(path), dataset.name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,7 +31,9 @@ class Items(Source):
             self._length = len(items)
         except TypeError as error:
             raise BadCall(f"{name}: {type(items).__name__} does not know its length ({error})") from error
-        self._mark = _mark(items)
+        found = _mark(items)
+        self._known = found is not None
+        self._mark = found or uuid.uuid4().hex  # like nothing else, so that nothing is taken for it
         self._size: int | None = None
 
     @property
@@ -57,11 +60,11 @@ class Items(Source):
             raise SampleUnreadable(f"{told} cannot be read: {type(error).__name__}: {error}") from error
 
     def stamp(self, start: int, stop: int) -> str:
-        return stamps.of_texts(self._mark or id(self._items), start, stop)
+        return stamps.of_texts(self._mark, start, stop)
 
     def parts(self) -> Iterator[Part]:
         for part in super().parts():
-            yield part if self._mark else Part(part.start, part.stop, None)
+            yield part if self._known else Part(part.start, part.stop, None)
 
     def describe(self) -> str:
         return f"{self.length} samples of {type(self._items).__name__}"

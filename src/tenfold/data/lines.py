@@ -65,28 +65,26 @@ class _Reader:
     def ends(self, data: np.ndarray[Any, np.dtype[np.uint8]]) -> Places:
         """The places after the lines that end in this block."""
         quotes = np.flatnonzero(data == _QUOTE)
-        breaks = np.flatnonzero(data == _BREAK)
+        breaks = np.flatnonzero((data == _BREAK) | (data == _RETURN))  # of "\r\n", the second ends an empty line
         before = np.searchsorted(quotes, breaks)
         if self._separator is not None:
             self._check(data, quotes)
         breaks = breaks[(before + self.quoted) % 2 == 0]
-        ends = self._not_empty(data, breaks + 1)
+        ends = self._not_empty(breaks + 1)
         self.quoted = bool((len(quotes) + self.quoted) % 2)
         self._last = int(data[-1])
         self.position += len(data)
         self.rows += len(ends)
         return ends
 
-    def _not_empty(self, data: np.ndarray[Any, np.dtype[np.uint8]], after: Places) -> Places:
+    def _not_empty(self, after: Places) -> Places:
         """Of the places after line breaks, as places in the file, those that end a line with something in it."""
         ends = after + self.position
         if not len(ends):
             return ends
         starts = np.append(self.line, ends[:-1])
-        previous = np.where(after >= 2, data[after - 2], self._last)
-        content = ends - starts - 1 - (previous == _RETURN)
         self.line = int(ends[-1])
-        found: Places = ends[content > 0]
+        found: Places = ends[ends - starts > 1]
         return found
 
     def _check(self, data: np.ndarray[Any, np.dtype[np.uint8]], quotes: Places) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tenfold.data import stamps
-from tenfold.data.source import Rows, Source
+from tenfold.data.source import Part, Rows, Source
 from tenfold.errors import BadCall
 
 
@@ -51,6 +51,16 @@ class Together(Source):
     def stamp(self, start: int, stop: int) -> str:
         found = [(key, member.stamp(start, stop)) for key, member in self._named()]
         return stamps.of_texts(type(self._members).__name__, *found)
+
+    def parts(self) -> Iterator[Part]:
+        """Cut as the largest of them, if that one cuts in a way of its own: by its files, or by what is decoded."""
+        lead = max((member for _, member in self._named()), key=lambda member: member.sample_bytes)
+        if type(lead).parts is Source.parts:
+            yield from super().parts()
+            return
+        for part in lead.parts():
+            known = part.key is not None
+            yield Part(part.start, part.stop, self.stamp(part.start, part.stop) if known else None)
 
     def describe(self) -> str:
         return f"{self.length} samples of " + ", ".join(f"{key}: {member.describe()}" for key, member in self._named())

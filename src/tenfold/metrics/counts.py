@@ -56,6 +56,24 @@ class Counts(Family):
     def join(self, a: Table, b: Table) -> Table:
         return table.merged(a, b)
 
+    def replicate(self, readings: Readings, times: Array) -> Table:
+        rows, places = readings.columns
+        labels, columns, width = readings.known
+        cells, sums = table.summed(rows * len(columns) + places, times)
+        values = numpy.zeros((len(labels) * len(columns), times.shape[1]))
+        values[cells] = sums
+        return Table(labels, columns, values.reshape(len(labels), len(columns), -1), width)
+
+    def join_replicates(self, a: Table, b: Table) -> Table:
+        return table.merged(a, b)
+
+    def of_replicate(self, states: Table, place: int) -> Table | None:
+        values = states.values[..., place]
+        true, predicted = (numpy.flatnonzero(values.sum(axis=axis)) for axis in (1, 0))
+        if len(true) == 0:
+            return None
+        return Table(states.labels[true], states.columns[predicted], values[numpy.ix_(true, predicted)], states.width)
+
     def labels(self, state: Table) -> Array:
         return table.labels_in(state)
 

@@ -53,8 +53,8 @@ class Readings:
     known: Any = None
     """What belongs to the block as a whole, such as the labels that codes stand for."""
 
-    def take(self, rows: Array) -> Readings:
-        """Some of the rows: a mask, or their places."""
+    def take(self, rows: Array | slice) -> Readings:
+        """Some of the rows, by their places."""
         return Readings(tuple(column[rows] for column in self.columns), self.known)
 
 
@@ -65,8 +65,8 @@ class Family(ABC):
     """What its score is called."""
     weighs: bool = True
     """Whether rows can have weights."""
-    resamples: bool = False
-    """Whether the state keeps rows apart, so that replicates of a bootstrap are made from it and need no states."""
+    sampled: bool = True
+    """Whether a bootstrap needs states of replicates; not where the state keeps rows apart, or no interval is given."""
 
     @property
     @abstractmethod
@@ -92,6 +92,23 @@ class Family(ABC):
     def labels(self, state: Any) -> Array | None:
         """The labels that the state has seen, where the metric is about classes."""
         return None
+
+    def replicate(self, readings: Readings, times: Array) -> Any:
+        """The states of all replicates of a bootstrap. `times`: how often a row is in one, (rows, replicates).
+
+        A row that was not drawn is not there, and nor may be its label. Here this is a list of states; a metric whose
+        states are sums makes one state of arrays, with replicates along their last axis, which is much faster.
+        """
+        kept = [numpy.flatnonzero(column) for column in times.T]
+        return [self.gather(readings.take(rows), times[rows, place]) for place, rows in enumerate(kept)]
+
+    def join_replicates(self, a: Any, b: Any) -> Any:
+        """The same of the rows of both."""
+        return [self.merge(*pair) for pair in zip(a, b, strict=True)]
+
+    def of_replicate(self, states: Any, place: int) -> Any:
+        """The state of one of them."""
+        return states[place]
 
     def axes(self, state: Any, labels: Array | None) -> Array | None:
         """The labels of the rows and columns of its value, where that is a matrix."""

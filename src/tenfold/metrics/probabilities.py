@@ -54,19 +54,28 @@ class MeanLoss(Family):
         rows, losses = readings.columns
         if len(rows) == 0:
             return None
-        order = numpy.argsort(rows, kind="stable")
-        starts = numpy.flatnonzero(numpy.diff(rows[order], prepend=-1))
         weight = numpy.ones(len(rows)) if weight is None else weight
-        labels = readings.known[rows[order][starts]]
-        width = losses.shape[1]
-        sums = numpy.add.reduceat((losses * weight[:, None])[order], starts, axis=0)
-        totals = numpy.add.reduceat(weight[order], starts)[:, None]
-        return Losses(
-            Table(labels, numpy.arange(width), sums, width), Table(labels, numpy.zeros(1, numpy.int64), totals, 1)
-        )
+        seen, sums = table.summed(rows, losses * weight[:, None])
+        return _losses(readings.known[seen], sums, table.summed(rows, weight[:, None])[1])
 
     def join(self, a: Losses, b: Losses) -> Losses:
         return Losses(table.merged(a.sums, b.sums), table.merged(a.weights, b.weights))
+
+    def replicate(self, readings: Readings, times: Array) -> Losses:
+        rows, losses = readings.columns
+        seen, totals = table.summed(rows, times)
+        sums = numpy.stack([losses[rows == label].T @ times[rows == label] for label in seen])
+        return _losses(readings.known[seen], sums, totals[:, None])
+
+    def join_replicates(self, a: Losses, b: Losses) -> Losses:
+        return self.join(a, b)
+
+    def of_replicate(self, states: Losses, place: int) -> Losses | None:
+        totals = states.weights.values[..., place]
+        seen = numpy.flatnonzero(totals[:, 0])
+        return (
+            _losses(states.sums.labels[seen], states.sums.values[seen, :, place], totals[seen]) if len(seen) else None
+        )
 
     def labels(self, state: Losses) -> Array:
         return state.sums.labels
@@ -77,6 +86,12 @@ class MeanLoss(Family):
         columns = columns_of(every, width, self.classes)[numpy.searchsorted(every, sums.labels)]
         total = float(state.weights.values.sum())
         return float(sums.values[numpy.arange(len(columns)), columns].sum()) / total if total else float("nan")
+
+
+def _losses(labels: Array, sums: Array, totals: Array) -> Losses:
+    width = sums.shape[1]
+    weights = Table(labels, numpy.zeros(1, numpy.int64), totals, 1)
+    return Losses(Table(labels, numpy.arange(width), sums, width), weights)
 
 
 class LogLoss(MeanLoss):
@@ -118,6 +133,8 @@ class TopK(MeanLoss):
 
 class Calibration(Family):
     """How often the positive class occurs where it was given a probability: one point for each bin that has rows."""
+
+    sampled = False
 
     def __init__(self, name: str, bins: int, classes: Array | None = None) -> None:
         self.name = name

@@ -51,12 +51,12 @@ class Ranking(Family):
     @property
     def kin(self) -> Hashable:
         classes = None if self.classes is None else tuple(self.classes.tolist())
-        return "ranking", self.approximate, self.resamples, classes
+        return "ranking", self.approximate, self.sampled, classes
 
     def for_bootstrap(self) -> Self:
         """The same with rows kept apart; but rounded scores are so few that each replicate has its own."""
         other = copy.copy(self)
-        other.resamples = not self.approximate
+        other.sampled = self.approximate
         return other
 
     def read(self, truth: object, predicted: object, first: int = 0) -> Readings:
@@ -74,7 +74,7 @@ class Ranking(Family):
         seen, codes = numpy.unique(codes, return_inverse=True)
         labels = readings.known[seen]
         weight = numpy.ones(len(codes)) if weight is None else weight
-        kept = rows if self.resamples else None
+        kept = None if self.sampled else rows
         piles = tuple(Pile((runs.run_of(column, codes, weight, kept, labels),)) for column in given.T)
         return Ranked(piles, labels)
 

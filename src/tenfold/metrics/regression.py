@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy
 
@@ -19,8 +20,8 @@ SMALLEST = float(numpy.finfo(numpy.float64).eps)
 class Spread:
     """Mean and spread of numbers, which merge without losing digits (Chan, Golub and LeVeque 1979)."""
 
-    weight: float
-    """The weight of all rows."""
+    weight: Any
+    """The weight of all rows; of several replicates, an array."""
     mean: Array
     """Their mean, for each output."""
     squares: Array
@@ -29,12 +30,14 @@ class Spread:
     def join(self, other: Spread) -> Spread:
         """Of the rows of both."""
         weight = self.weight + other.weight
-        if not (self.weight and other.weight):
-            return self if self.weight else other
+        share = other.weight / numpy.where(weight == 0, 1, weight)
         apart = other.mean - self.mean
-        mean = self.mean + apart * (other.weight / weight)
-        squares = self.squares + other.squares + apart**2 * (self.weight * other.weight / weight)
-        return Spread(weight, mean, squares)
+        squares = self.squares + other.squares + apart**2 * (self.weight * share)
+        return Spread(weight, self.mean + apart * share, squares)
+
+    def of_replicate(self, place: int) -> Spread:
+        """Of one of several."""
+        return Spread(float(self.weight[place]), self.mean[:, place], self.squares[:, place])
 
 
 def spread(values: Array, weight: Array) -> Spread:
@@ -45,6 +48,24 @@ def spread(values: Array, weight: Array) -> Spread:
     moved = values - values[0]
     mean = weight @ moved / total
     return Spread(total, values[0] + mean, weight @ (moved - mean) ** 2)
+
+
+def spreads(values: Array, times: Array) -> Spread:
+    """The same of all replicates; `times` is (rows, replicates)."""
+    columns = [_spread_of_replicates(column, times) for column in values.T]
+    means, squares = (numpy.stack(each) for each in zip(*columns, strict=True))
+    return Spread(times.sum(axis=0), means, squares)
+
+
+def _spread_of_replicates(values: Array, times: Array) -> tuple[Array, Array]:
+    total = times.sum(axis=0)
+    moved = (values - values[0])[:, None]
+    mean = (moved * times).sum(axis=0) / numpy.where(total == 0, 1, total)
+    squares = ((moved - mean) ** 2 * times).sum(axis=0)
+    # Few rows may all be equal, and then rounding must not make a spread of them, by which something is divided.
+    there, column = times > 0, values[:, None]
+    low, high = numpy.where(there, column, numpy.inf).min(axis=0), numpy.where(there, column, -numpy.inf).max(axis=0)
+    return numpy.where(low == high, low, values[0] + mean), numpy.where(low == high, 0, squares)
 
 
 class Regression(Family):
@@ -65,8 +86,8 @@ class Regression(Family):
 class Sums:
     """The state of a mean error."""
 
-    weight: float
-    """Of all rows."""
+    weight: Any
+    """Of all rows; of several replicates, an array."""
     errors: Array
     """The sum of the errors, for each output."""
 
@@ -98,6 +119,15 @@ class MeanError(Regression):
 
     def join(self, a: Sums, b: Sums) -> Sums:
         return Sums(a.weight + b.weight, _same_outputs(a.errors, b.errors) + b.errors)
+
+    def replicate(self, readings: Readings, times: Array) -> Sums:
+        return Sums(times.sum(axis=0), self.error(*readings.columns).T @ times)
+
+    def join_replicates(self, a: Sums, b: Sums) -> Sums:
+        return self.join(a, b)
+
+    def of_replicate(self, states: Sums, place: int) -> Sums:
+        return Sums(float(states.weight[place]), states.errors[:, place])
 
     def value(self, state: Sums, labels: Array | None) -> float:
         return float(numpy.mean(self.final(state.errors / state.weight))) if state.weight else float("nan")
@@ -139,6 +169,18 @@ class Explained(Regression):
     def join(self, a: Spreads, b: Spreads) -> Spreads:
         squares = _same_outputs(a.squares, b.squares) + b.squares
         return Spreads(a.rows + b.rows, squares, a.truth.join(b.truth), a.errors.join(b.errors))
+
+    def replicate(self, readings: Readings, times: Array) -> Spreads:
+        true, given = readings.columns
+        errors = true - given
+        return Spreads(len(true), (errors**2).T @ times, spreads(true, times), spreads(errors, times))
+
+    def join_replicates(self, a: Spreads, b: Spreads) -> Spreads:
+        return self.join(a, b)
+
+    def of_replicate(self, states: Spreads, place: int) -> Spreads:
+        spread_of = states.truth.of_replicate(place), states.errors.of_replicate(place)
+        return Spreads(states.rows, states.squares[:, place], *spread_of)
 
     def value(self, state: Spreads, labels: Array | None) -> float:
         if state.truth.weight == 0 or (state.rows < 2 and not self.centred):

@@ -26,6 +26,8 @@ from tenfold.metrics.scores import Scores
 
 LIMIT = 4_000_000
 """Above so many scores in memory, which are 80 MB, those of `roc_auc` and `average_precision` go to files."""
+CELLS = 1 << 21
+"""How many weights of replicates are made at once: rows times replicates, 16 MB."""
 TAILS = (0.025, 0.975)
 """The interval holds 95 % of the replicates."""
 
@@ -38,8 +40,8 @@ class Tally:
     """How many it has seen."""
     states: list[Any]
     """One for each kind."""
-    replicates: list[list[Any]] = field(default_factory=list)
-    """The same for each replicate; None for a kind that makes its replicates at the end."""
+    replicates: list[Any]
+    """The same for the replicates of a bootstrap; None for a kind that has no need of them."""
     groups: dict[Any, Tally] = field(default_factory=dict)
     """Value of the column -> the tally of its rows."""
 
@@ -85,8 +87,7 @@ class Scoring:
 
     def init(self) -> Tally:
         """The tally of no rows."""
-        nothing = [None] * len(self._kinds)
-        return Tally(0, nothing, [list(nothing) for _ in self._keys])
+        return Tally(0, [None] * len(self._kinds), [None] * len(self._kinds))
 
     def update(self, truth: Any, predicted: Any, weight: Any = None, groups: Any = None, first_row: int = 0) -> Tally:
         """The tally of one block. `first_row` is the number of its first row among all rows."""
@@ -131,24 +132,37 @@ class Scoring:
 
     def _tally(self, readings: list[Readings], weight: Array | None, rows: Array) -> Tally:
         pairs = list(zip(self._kinds, readings, strict=True))
-        replicates = []
-        for key in self._keys if any(not kind.resamples for kind in self._kinds) else ():
-            times = drawn(rows, key)
-            kept = numpy.flatnonzero(times)  # a row that was not drawn is not there, and nor may be its label
-            times = times[kept] if weight is None else times[kept] * weight[kept]
-            replicates.append([None if kind.resamples else kind.gather(each.take(kept), times) for kind, each in pairs])
+        replicates = [None] * len(pairs)
+        if len(self._keys) and any(kind.sampled for kind in self._kinds):
+            step = max(1, CELLS // len(self._keys))
+            for start in range(0, len(rows), step):
+                part = slice(start, start + step)
+                times = drawn(rows[part, None], self._keys[None, :])
+                times = times if weight is None else times * weight[part, None]
+                drawn_ones = [kind.replicate(each.take(part), times) if kind.sampled else None for kind, each in pairs]
+                replicates = self._joined_replicates(replicates, drawn_ones)
         return Tally(len(rows), [kind.gather(each, weight) for kind, each in pairs], replicates)
 
     def _merged(self, a: Tally, b: Tally) -> Tally:
         a.rows += b.rows
         a.states = self._joined(a.states, b.states)
-        a.replicates = [self._joined(*pair) for pair in zip(a.replicates, b.replicates, strict=True)]
+        a.replicates = self._joined_replicates(a.replicates, b.replicates)
         for group, tally in b.groups.items():
             a.groups[group] = self._merged(a.groups[group], tally) if group in a.groups else tally
         return a
 
     def _joined(self, a: list[Any], b: list[Any]) -> list[Any]:
         return [kind.merge(one, other) for kind, one, other in zip(self._kinds, a, b, strict=True)]
+
+    def _joined_replicates(self, a: list[Any], b: list[Any]) -> list[Any]:
+        return [
+            kind.join_replicates(one, other)
+            if one is not None and other is not None
+            else one
+            if other is None
+            else other
+            for kind, one, other in zip(self._kinds, a, b, strict=True)
+        ]
 
     def _refuse(self, tally: Tally) -> None:
         states = [tally.states[place] for place in self._place]
@@ -188,9 +202,12 @@ class Scoring:
         return Scores(scores.rows, scores.by_name, scores.intervals, scores.bounds, axes)
 
     def _values(self, each: Family, tally: Tally, place: int, labels: Array | None) -> list[Value]:
-        if isinstance(each, Ranking) and each.resamples:
+        if isinstance(each, Ranking) and not each.sampled:
             return list(each.replicates(tally.states[place], labels, self._keys))
-        return [each.result(states[place], labels) for states in tally.replicates]
+        states = tally.replicates[place]
+        if states is None:
+            return []
+        return [each.result(each.of_replicate(states, number), labels) for number in range(len(self._keys))]
 
 
 def _found(metrics: Any, classes: Any, approximate: bool) -> tuple[list[Family], list[str]]:
@@ -234,8 +251,10 @@ def _grouped(groups: Any, rows: int) -> Iterator[tuple[Any, Array]]:
 def _interval(value: Value, replicates: list[Value]) -> Any:
     """The percentiles of a number, or of each number of a dict; None for anything else."""
     if isinstance(value, dict):
+        if not all(isinstance(each, float | int) for each in value.values()):
+            return None
         parts = {key: _interval(each, [one.get(key, math.nan) for one in replicates]) for key, each in value.items()}
-        return None if None in parts.values() else parts
+        return parts
     if not isinstance(value, float | int):
         return None
     numbers = numpy.array([each for each in replicates if math.isfinite(each)])

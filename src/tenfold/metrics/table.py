@@ -42,6 +42,13 @@ def merged(a: Table, b: Table) -> Table:
     return Table(labels, columns, values, a.width)
 
 
+def summed(codes: Array, values: Array) -> tuple[Array, Array]:
+    """The codes that occur, sorted, and the sum of the rows of `values` for each."""
+    order = numpy.argsort(codes, kind="stable")
+    starts = numpy.flatnonzero(numpy.diff(codes[order], prepend=-1))
+    return codes[order][starts], numpy.add.reduceat(values[order], starts, axis=0)
+
+
 def labels_in(table: Table) -> Array:
     """All labels that were seen, true or predicted."""
     return table.labels if table.width is not None else union(table.labels, table.columns)

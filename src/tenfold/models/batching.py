@@ -15,13 +15,13 @@ def batched(predict: Predict, rows: Rows, batch_size: int) -> Outputs:
 
     A model that is compiled for a size of batch never sees another: the last row is repeated until the batch is full,
     and what comes out for the repeated ones is dropped. So it compiles once, however many rows there are. Numbers do
-    not depend on `batch_size` beyond the rounding of floats.
+    not depend on `batch_size` beyond the rounding of floats. The outputs never lie in the memory of the rows.
     """
     length = nesting.count(rows)
     if batch_size < 1:
         raise BadCall(f"batch_size={batch_size!r}: expected 1 or more")
     if length <= batch_size:
-        return _one(predict, rows, length, batch_size)
+        return nesting.apart(_one(predict, rows, length, batch_size), rows)
     joined = None
     for start in range(0, length, batch_size):
         stop = min(start + batch_size, length)

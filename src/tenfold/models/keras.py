@@ -7,6 +7,7 @@ Keras travel beside them. A file is sent as it is, and opened as Keras opens a f
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import sys
@@ -36,21 +37,30 @@ class KerasModel(Model):
             import keras
         except ImportError as error:
             raise installed.missing("Keras", "keras") from error
-        from tenfold.models.keras_running import running
-
         archive, objects, trusted = parcel.unpack(self.content)
         try:
-            model = _opened(keras, archive, objects, trusted)
+            model = _opened(archive, objects, trusted)
         except Exception as error:
             raise BadCall(
                 f"model: Keras {keras.__version__} on {keras.backend.backend()} cannot open it in a worker: "
                 f"{type(error).__name__}: {error}. Of a file, layers that are not Keras's own are not known here: load "
                 "it with keras.saving.load_model(..., custom_objects=...) and give the model itself"
             ) from error
-        return running(model, self.output)
+        return _running(keras.backend.backend(), model, self.output)
 
     def describe(self) -> str:
         return "a Keras model"
+
+
+def _running(backend: str, model: Any, output: str | None) -> Predict:
+    """The model, ready in this process's backend."""
+    if backend == "tensorflow":
+        from tenfold.models.keras_tensorflow import OnTensorFlow
+
+        return OnTensorFlow(model, output)
+    from tenfold.models.keras_running import OnJax, OnTorch
+
+    return OnJax(model, output) if backend == "jax" else OnTorch(model, output)
 
 
 def of_file(path: Path, output: str | None) -> KerasModel:
@@ -88,7 +98,7 @@ def of_live(model: Any, output: str | None) -> KerasModel:
         raise nesting.unknown(output, names)
     file = io.BytesIO()
     try:
-        _save(keras, model, file)
+        _save(model, file)
         archive = _steady(file)
     except Exception as error:
         raise BadCall(
@@ -101,24 +111,43 @@ def of_live(model: Any, output: str | None) -> KerasModel:
 
 def output_names(model: Any) -> list[str]:
     """What the outputs are called; none of a model that only its code knows."""
-    try:
-        output = model.output
-    except (AttributeError, ValueError):
+    outputs = getattr(model, "outputs", None)
+    if not outputs:
         return []
-    return [str(name) for name in (output if isinstance(output, dict) else getattr(model, "output_names", ()))]
+    if not hasattr(model, "output_names"):  # layers in a row
+        return [str(model.layers[-1].name)]
+    return [str(name) for name in (model.output if isinstance(model.output, dict) else model.output_names)]
 
 
 # -- bytes ------------------------------------------------------------------------------------------------------------
 
 
-def _save(keras: Any, model: Any, file: io.BytesIO) -> None:
+def _save(model: Any, file: io.BytesIO) -> None:
     """What `model.save` writes; Keras has a public way to files only, and this is what its pickles use."""
     from keras.src.saving import saving_lib
 
-    saving_lib._save_model_to_fileobj(model, file, "h5")
+    with _tensorflow_left_alone():
+        saving_lib._save_model_to_fileobj(model, file, "h5")
 
 
-def _opened(keras: Any, archive: bytes, objects: dict[str, Any], trusted: bool) -> Any:
+@contextlib.contextmanager
+def _tensorflow_left_alone() -> Iterator[None]:
+    """Keras asks of all that it saves whether it is TensorFlow's, and imports that for it: 3 s, on JAX or PyTorch.
+
+    Where TensorFlow has not been imported, none is.
+    """
+    lazy = getattr(sys.modules.get("keras.src.utils.module_utils"), "tensorflow", None)
+    if "tensorflow" in sys.modules or lazy is None or getattr(lazy, "_available", False) is not None:
+        yield
+        return
+    lazy._available = False
+    try:
+        yield
+    finally:
+        lazy._available = None
+
+
+def _opened(archive: bytes, objects: dict[str, Any], trusted: bool) -> Any:
     from keras.src.saving import saving_lib
 
     # Not compiled: its loss and metrics may be the caller's own, and are not asked for.

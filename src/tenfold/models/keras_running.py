@@ -15,18 +15,11 @@ import numpy
 
 from tenfold.models import nesting
 from tenfold.models.keras import output_names
-from tenfold.models.model import Predict
 from tenfold.models.nesting import Outputs, Rows
+from tenfold.models.torch import allow_read_only
 
 
-def running(model: Any, output: str | None) -> Predict:
-    """The model, ready in this process's backend."""
-    import keras
-
-    return _BACKENDS[keras.backend.backend()](model, output)
-
-
-class _Running:
+class Running:
     """What the backends share: how rows are given to the model, and which output is taken."""
 
     fixed = True
@@ -64,49 +57,12 @@ class _Running:
         return outputs if self._names == [self._output] else nesting.chosen(outputs, self._output)
 
 
-class _OnTensorFlow(_Running):
-    """A concrete function for each shape.
-
-    Measured with 784-128-64-10 on one core, microseconds for a batch of 32 / 256 / 1024 / 4096 rows: concrete function
-    525 / 1228 / 3918 / 13856, tf.function with a fixed signature 805 / 1618 / 4473 / 14246, compiled by XLA 501 / 1457
-    / 5688 / 16307, variables frozen as constants 888 / 1592 / 4991 / 14679, predict_on_batch - / 1489 / 4589 / 14342.
-    """
-
-    def __init__(self, model: Any, output: str | None) -> None:
-        super().__init__(model, output)
-        self._lock = threading.Lock()
-        self._compiled: dict[Any, Any] = {}
-
-    def __call__(self, rows: Rows) -> Outputs:
-        import tensorflow
-
-        # Aligned rows are not copied. That is safe, because the outputs are waited for below.
-        tensors = [tensorflow.convert_to_tensor(array) for array in self._arrays(rows)]
-        key = (_form(rows), *((tensor.shape, tensor.dtype) for tensor in tensors))
-        compiled = self._compiled.get(key)
-        if compiled is None:
-            compiled = self._compile(key, rows, tensors)
-        return nesting.settled(compiled(*tensors))
-
-    def _compile(self, key: Any, rows: Rows, tensors: Sequence[Any]) -> Any:
-        import tensorflow
-
-        def step(*given: Any) -> Any:
-            return self._chosen(self._model.predict_step((self._nested(rows, given),)))
-
-        with self._lock:
-            if key not in self._compiled:
-                specs = [tensorflow.TensorSpec(tensor.shape, tensor.dtype) for tensor in tensors]
-                function = tensorflow.function(step, input_signature=specs, autograph=False)
-                self._compiled[key] = function.get_concrete_function()
-            return self._compiled[key]
-
-
-class _OnJax(_Running):
+class OnJax(Running):
     """`jax.jit`, which takes NumPy arrays itself and keeps a program for each shape.
 
-    Measured as above: weights given as arguments 159 / 797 / 3582 / 20037, as constants 151 / 894 / 3845 / 17054; so
-    arguments, which compile faster and hold the weights once.
+    Measured with 784-128-64-10 on one core, microseconds for a batch of 32 / 256 / 1024 / 4096 rows: weights given as
+    arguments 159 / 797 / 3582 / 20037, as constants 151 / 894 / 3845 / 17054. So arguments, which compile faster and
+    hold the weights once.
     """
 
     def __init__(self, model: Any, output: str | None) -> None:
@@ -126,7 +82,7 @@ class _OnJax(_Running):
     def __call__(self, rows: Rows) -> Outputs:
         arrays = self._arrays(rows)
         x = self._nested(rows, arrays)
-        key = (_form(rows), *((array.shape, array.dtype) for array in arrays))
+        key = (form(rows), *((array.shape, array.dtype) for array in arrays))
         if key in self._known:
             return nesting.settled(self._compiled(self._state, x))
         with self._lock:  # one thread compiles, and the others wait for it instead of doing the same
@@ -135,7 +91,7 @@ class _OnJax(_Running):
         return found
 
 
-class _OnTorch(_Running):
+class OnTorch(Running):
     """Not compiled: batches may have any size."""
 
     fixed = False
@@ -143,6 +99,7 @@ class _OnTorch(_Running):
     def __init__(self, model: Any, output: str | None) -> None:
         super().__init__(model, output)
         model.eval()
+        allow_read_only()
 
     def __call__(self, rows: Rows) -> Outputs:
         import keras
@@ -154,11 +111,8 @@ class _OnTorch(_Running):
             return nesting.settled(outputs, keras.ops.convert_to_numpy)
 
 
-def _form(rows: Rows) -> Any:
+def form(rows: Rows) -> Any:
     """The nesting of the rows, as something that can be looked up."""
     if isinstance(rows, dict):
-        return tuple((name, _form(value)) for name, value in rows.items())
-    return tuple(_form(value) for value in rows) if isinstance(rows, tuple) else None
-
-
-_BACKENDS: dict[str, type[_Running]] = {"tensorflow": _OnTensorFlow, "jax": _OnJax, "torch": _OnTorch}
+        return tuple((name, form(value)) for name, value in rows.items())
+    return tuple(form(value) for value in rows) if isinstance(rows, tuple) else None

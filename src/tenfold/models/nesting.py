@@ -62,6 +62,12 @@ def padded(rows: Rows, size: int) -> Rows:
     return rows if length == size else taken(rows, numpy.minimum(numpy.arange(size), length - 1))
 
 
+def apart(outputs: Outputs, rows: Rows) -> Outputs:
+    """The outputs, copied where they may lie in the memory of the rows: a model may give its input."""
+    given = [array for array in flat(rows) if isinstance(array, numpy.ndarray)]
+    return each(lambda a: a.copy() if any(numpy.may_share_memory(a, one) for one in given) else a, outputs)
+
+
 def nbytes(tree: Any) -> int:
     """Memory of the arrays; what is no array counts nothing."""
     return sum(int(getattr(array, "nbytes", 0)) for array in flat(tree))

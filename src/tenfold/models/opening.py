@@ -27,6 +27,8 @@ def model(value: Any, *, output: str | None = None) -> Model:
     if output is not None and not isinstance(output, str):
         raise BadCall(f"output={output!r}: expected a name")
     if isinstance(value, Model):
+        if output not in (None, value.output):
+            raise BadCall(f"output={output!r}: the model was opened with output={value.output!r}; open it anew")
         return value
     if isinstance(value, str | os.PathLike):
         return _of_file(Path(value), output)

@@ -23,8 +23,9 @@ COMPILED = (256, 1024, 4096)
 """Few, because each is a compilation."""
 WORTH = 1.05
 """A size is taken when it is faster by more than this: less is noise, and memory is not free."""
-_SECONDS = 0.02
+_SECONDS = 0.05
 _REPEATS = 5
+"""A size is tried for so long, or so often, and its best time counts: what else the machine does only adds to it."""
 
 
 @dataclass(frozen=True, slots=True)

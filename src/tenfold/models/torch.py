@@ -35,6 +35,15 @@ def of_live(module: Any, output: str | None) -> TorchModel:
     return made.known_by(model=repr(module), weights=module.state_dict(), **kinds)
 
 
+def allow_read_only() -> None:
+    """PyTorch says once in a process that rows of a read-only file can be written to; nobody does here."""
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.from_numpy(numpy.frombuffer(b"\0", numpy.uint8))
+
+
 class _Running:
     """A module that is not trained any more: without gradients, and in eval mode."""
 
@@ -48,10 +57,7 @@ class _Running:
         self._output = output
         floats = [p.dtype for p in (*module.parameters(), *module.buffers()) if p.is_floating_point()]
         self._floats = floats[0] if floats else None
-        with warnings.catch_warnings():
-            # PyTorch says once in a process that rows of a read-only file can be written to; nobody does here.
-            warnings.simplefilter("ignore")
-            torch.from_numpy(numpy.frombuffer(b"\0", numpy.uint8))
+        allow_read_only()
 
     def __call__(self, rows: Rows) -> Outputs:
         import torch

@@ -1,0 +1,133 @@
+"""Prepares images with one library: `prepare_images.py CONTESTANT TASK SOURCE FOLDER`. Prints seconds and a checksum.
+
+TASK is skimage or pillow (float images to 64 x 64), or tiny (a few arithmetic operations on a number). Everybody reads
+the same .npy file, which is mapped, and ends with all results in one array, in order. What is timed is everything after
+the imports: pools and clusters are started by the contestants' own first call.
+"""
+
+import importlib
+import json
+import sys
+import time
+
+import numpy as np
+
+contestant, task, source, folder = sys.argv[1:5]
+
+LIBRARIES = {
+    "tenfold": ["tenfold"],
+    "joblib": ["joblib"],
+    "pool": ["multiprocessing"],
+    "dask": ["dask.array", "distributed"],
+    "ray": ["ray", "ray.data"],
+    "tf_data": ["tensorflow"],
+}
+for name in LIBRARIES.get(contestant, ()):
+    importlib.import_module(name)
+
+if task == "skimage":
+    from skimage.transform import resize
+
+    def work(image):
+        return resize(image, (64, 64))
+
+elif task == "pillow":
+    from PIL import Image
+
+    def work(image):
+        planes = [Image.fromarray(image[:, :, plane]).resize((64, 64)) for plane in range(3)]
+        return np.stack([np.asarray(plane) for plane in planes], axis=-1)
+
+else:
+
+    def work(value):
+        for _ in range(30):
+            value = value * 0.5 + 1.0
+        return value
+
+
+def loop():
+    return np.stack([work(one) for one in np.load(source, mmap_mode="r")])
+
+
+def tenfold():
+    import tenfold
+
+    return tenfold.prepare(work, source, folder, progress=False).numpy()
+
+
+def joblib():
+    from joblib import Parallel, delayed
+
+    return np.array(Parallel(n_jobs=-1)(delayed(work)(one) for one in np.load(source, mmap_mode="r")))
+
+
+def pool():
+    import multiprocessing
+
+    images = np.load(source, mmap_mode="r")
+    with multiprocessing.Pool() as workers:
+        return np.array(workers.map(work, images, chunksize=max(1, len(images) // 64)))
+
+
+def dask():
+    import dask.array
+    from distributed import Client
+
+    images = np.load(source, mmap_mode="r")
+    rows = max(1, len(images) // 64)
+
+    def block(part):
+        return np.stack([work(one) for one in part])
+
+    shape = (64, 64, 3) if task != "tiny" else ()
+    with Client(processes=True, n_workers=2, threads_per_worker=1, dashboard_address=None):
+        lazy = dask.array.from_array(images, chunks=(rows, *images.shape[1:]))
+        sizes = (lazy.chunks[0], *((n,) for n in shape))
+        return dask.array.map_blocks(block, lazy, dtype=images.dtype, chunks=sizes).compute()
+
+
+def ray():
+    import ray
+
+    images = np.load(source, mmap_mode="r")
+    ray.init(include_dashboard=False, logging_level="error", log_to_driver=False)
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    context.execution_options.preserve_order = True
+    found = ray.data.from_numpy(np.asarray(images)).map_batches(
+        lambda batch: {"data": np.stack([work(one) for one in batch["data"]])}, batch_size=max(1, len(images) // 64)
+    )
+    arrays = [batch["data"] for batch in found.iter_batches(batch_size=None)]
+    ray.shutdown()
+    return np.concatenate(arrays)
+
+
+def tf_data():
+    import tensorflow as tf
+
+    images = np.load(source, mmap_mode="r")
+    shape = (64, 64, 3) if task != "tiny" else ()
+
+    def generate():
+        yield from images
+
+    def mapped(one):
+        found = tf.numpy_function(work, [one], images.dtype)
+        found.set_shape(shape)
+        return found
+
+    signature = tf.TensorSpec(images.shape[1:], images.dtype)
+    data = tf.data.Dataset.from_generator(generate, output_signature=signature)
+    data = (
+        data.map(mapped, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).batch(256).prefetch(tf.data.AUTOTUNE)
+    )
+    return np.concatenate(list(data.as_numpy_iterator()))
+
+
+if __name__ == "__main__":
+    np.load(source, mmap_mode="r").sum()  # from here on, all have the file in the page cache
+    began = time.perf_counter()
+    found = globals()[contestant]()
+    seconds = time.perf_counter() - began
+    print(json.dumps({"seconds": seconds, "rows": len(found), "sum": float(np.asarray(found, "f8").mean())}))
