@@ -11,7 +11,9 @@ import numpy
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+import scripts
 import tenfold
+import waiting
 
 X = numpy.random.default_rng(0).random((2500, 4))
 Y = (X[:, 0] > 0.5).astype(int)
@@ -132,7 +134,9 @@ def test_the_second_call_returns_at_once_and_another_model_does_not(tmp_path: Pa
 def test_large_predictions_are_refused_with_their_size(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(verb_module(), "KEPT_IN_MEMORY", 50_000)
     function = counted(tmp_path)
-    with pytest.raises(tenfold.BadCall, match=r"to=None: the predictions for 2500 samples take 80.0 kB, more than 50.0 kB"):
+    with pytest.raises(
+        tenfold.BadCall, match=r"to=None: the predictions for 2500 samples take 80.0 kB, more than 50.0 kB"
+    ):
         predict(function, X, batch_size=1024)
     assert rows_seen(tmp_path) == 1024, "it is known after the first part"
     with pytest.raises(tenfold.BadCall, match=r"2500 samples take 80.0 kB"):
@@ -144,6 +148,43 @@ def verb_module() -> Any:
     import importlib
 
     return importlib.import_module("tenfold.verbs.predict")
+
+
+_SCRIPT = """
+    import pathlib, time
+    import numpy
+    import tenfold
+
+    X = numpy.arange(20 * 1024.0)[:, None]
+
+    def model(rows):
+        with open("calls", "a") as file:
+            file.write(f"{int(rows[0, 0]) // 1024}\\n")
+        while len(rows) and rows[0, 0] >= 1024 * 12 and not pathlib.Path("go").exists():
+            time.sleep(0.01)  # the work
+        return rows[:, 0] + 1
+
+    found = tenfold.predict(model, X, "set", batch_size=1024, workers=2, progress=False)
+    print(len(found), numpy.array_equal(found.numpy(), X[:, 0] + 1))
+"""
+
+
+def test_a_call_that_was_killed_goes_on(tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    with scripts.started(tmp_path, _SCRIPT) as script:
+        waiting.until(
+            lambda: (calls.exists() and len(calls.read_text().split()) >= 13) or script.process.poll() is not None
+        )
+        assert script.process.poll() is None, script.err
+        script.kill()
+    before = calls.read_text().split()
+    calls.unlink()
+    (tmp_path / "go").touch()
+    assert scripts.run(tmp_path, _SCRIPT).out == "20480 True\n"
+    again = calls.read_text().split()
+    assert len(again) < 20, "what was committed is not predicted again"
+    assert {*before, *again} == set(map(str, range(20)))
+    assert [path.name for path in (tmp_path / "set").glob(".prep*")] == []
 
 
 # -- threads ----------------------------------------------------------------------------------------------------------
