@@ -93,6 +93,7 @@ def make(
     parts = None if recipe.source.length is None else list(recipe.parts())
     place = Workplace(Path(to).absolute(), recipe.identity(settings.seed), parts, recipe.format)
     if not fresh and place.is_made():
+        place.tidy()
         return Prepared.open(place.folder)
     with place.held():
         if fresh:

@@ -112,6 +112,14 @@ class Workplace:
             self._move()
         return self.is_made()
 
+    def tidy(self) -> None:
+        """A call that was killed at its very end has left the folder that it worked in."""
+        if self.work.is_dir():
+            # Where it is in use, or cannot be written, somebody else will do it.
+            with contextlib.suppress(RunUnusable), self.held():
+                if self.is_made():
+                    shutil.rmtree(self.work, ignore_errors=True)
+
     def _move(self) -> None:
         """End what a call, like this one or not, was killed in: a set that is half in its place."""
         for work in self._works():
@@ -152,13 +160,13 @@ class Workplace:
 
 def _unfinished(work: Path) -> dict[str, Kept]:
     """What a call that was killed has made, by the key of its samples."""
-    return {piece.key: _kept(work, piece) for piece in _made(work) or () if piece.key is not None}
+    return {piece.key: _kept(work, piece) for piece in _made(work)[0] if piece.key is not None}
 
 
 def _is_sound(work: Path) -> bool:
     """Whether all that a call that was killed has made is what it wrote: a machine may have lost its power."""
-    made, form = _made(work), _form(work)
-    if made is None:
+    (made, is_whole), form = _made(work), _form(work)
+    if not is_whole:
         return False
     written = [piece for piece in made if piece.rows]
     if form is None:
@@ -171,9 +179,10 @@ def _is_sound(work: Path) -> bool:
         return all(threads.map(is_sound, written))
 
 
-def _made(work: Path) -> list[Piece] | None:
-    """What its journals have; None where one of them is damaged."""
+def _made(work: Path) -> tuple[list[Piece], bool]:
+    """What its journals have, and whether all of them can be read: one may be damaged, or was only just begun."""
     found: list[Piece] = []
+    is_whole = True
     for run in work.iterdir():
         if not is_run(run):
             continue
@@ -181,8 +190,8 @@ def _made(work: Path) -> list[Piece] | None:
             with contextlib.closing(Journal(Folder(run), read_only=True)) as journal:
                 found += [outcome.value for outcome in journal.outcomes(ok=True) if isinstance(outcome.value, Piece)]
         except RunUnusable:
-            return None
-    return found
+            is_whole = False
+    return found, is_whole
 
 
 def _kept(work: Path, piece: Piece) -> Kept:

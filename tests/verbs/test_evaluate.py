@@ -1,0 +1,268 @@
+"""`tenfold.evaluate`: the scores that scikit-learn gives for all rows at once, from every kind of source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+from sklearn import metrics
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+import scripts
+import tenfold
+import waiting
+from tenfold import errors
+
+RNG = numpy.random.default_rng(0)
+X = RNG.random((3000, 4))
+NOISY = X[:, 0] + 0.3 * RNG.standard_normal(len(X))
+Y = (NOISY > 0.5).astype(int) + (NOISY > 0.9)
+WEIGHT = RNG.random(len(X))
+GROUP = RNG.integers(0, 3, len(X))
+CLASSIFIER = LogisticRegression().fit(X, Y)
+REGRESSOR = LinearRegression().fit(X, NOISY)
+NAMES = ["accuracy", "balanced_accuracy", "f1_macro", "log_loss", "roc_auc", "confusion"]
+EXACT = 1e-9
+
+
+def evaluate(*given: Any, **options: Any) -> Any:
+    return tenfold.evaluate(*given, progress=False, **options)
+
+
+def expected(mask: Any = slice(None), weight: Any = None) -> dict[str, Any]:
+    """By scikit-learn, with all rows in memory."""
+    y, p = Y[mask], CLASSIFIER.predict_proba(X[mask])
+    weights = {"sample_weight": None if weight is None else weight[mask]}
+    return {
+        "accuracy": metrics.accuracy_score(y, p.argmax(1), **weights),
+        "balanced_accuracy": metrics.balanced_accuracy_score(y, p.argmax(1), **weights),
+        "f1_macro": metrics.f1_score(y, p.argmax(1), average="macro", **weights),
+        "log_loss": metrics.log_loss(y, p, **weights),
+        "roc_auc": metrics.roc_auc_score(y, p, multi_class="ovr", **weights),
+        "confusion": metrics.confusion_matrix(y, p.argmax(1), **weights),
+    }
+
+
+def same(found: Any, wanted: dict[str, Any]) -> None:
+    assert set(found) == set(wanted)
+    for name, value in wanted.items():
+        numpy.testing.assert_allclose(found[name], value, rtol=EXACT, atol=EXACT, err_msg=name)
+
+
+def table(folder: Path, **more: Any) -> str:
+    import pyarrow
+    import pyarrow.parquet
+
+    columns = {**{name: X[:, place] for place, name in enumerate("abcd")}, "y": Y, "w": WEIGHT, "g": GROUP, **more}
+    pyarrow.parquet.write_table(pyarrow.table(columns), folder / "table.parquet", row_group_size=900)
+    return str(folder / "table.parquet")
+
+
+# -- scores -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["arrays", "prepared", "table", "stream"])
+def test_a_classifier_has_the_scores_of_scikit_learn(kind: str, tmp_path: Path) -> None:
+    options: dict[str, Any] = {}
+    source: Any = (X, Y)
+    if kind == "prepared":
+        source = tenfold.prepare(lambda pair: pair, (X, Y), tmp_path / "set", progress=False)
+    elif kind == "table":
+        source, options = table(tmp_path), {"target": "y", "inputs": ["a", "b", "c", "d"]}
+    elif kind == "stream":
+        source = ((x, int(y)) for x, y in zip(X, Y, strict=True))
+    found = evaluate(CLASSIFIER, source, NAMES, **options)
+    assert found.rows == len(X)
+    same(found, expected())
+
+
+def test_a_regressor_has_the_scores_of_scikit_learn() -> None:
+    found = evaluate(REGRESSOR, (X, NOISY), ["mse", "rmse", "mae", "r2", "explained_variance"])
+    p = REGRESSOR.predict(X)
+    wanted = {
+        "mse": metrics.mean_squared_error(NOISY, p),
+        "rmse": metrics.mean_squared_error(NOISY, p) ** 0.5,
+        "mae": metrics.mean_absolute_error(NOISY, p),
+        "r2": metrics.r2_score(NOISY, p),
+        "explained_variance": metrics.explained_variance_score(NOISY, p),
+    }
+    same(found, wanted)
+
+
+def test_weights_and_groups(tmp_path: Path) -> None:
+    path = table(tmp_path)
+    same(evaluate(CLASSIFIER, (X, Y, WEIGHT), NAMES), expected(weight=WEIGHT))
+    found = evaluate(CLASSIFIER, path, NAMES, target="y", weight="w", by="g")
+    same(found, expected(weight=WEIGHT))
+    assert list(found.groups) == [0, 1, 2]
+    for group, scores in found.groups.items():
+        same(scores, expected(GROUP == group, WEIGHT))
+        assert scores.rows == (GROUP == group).sum()
+
+
+def test_labels_that_are_texts_or_floats() -> None:
+    texts = numpy.array(["low", "middle", "high"])[Y]
+    model = LogisticRegression().fit(X, texts)
+    found = evaluate(model, (X, texts), ["accuracy", "log_loss"])
+    assert abs(found["log_loss"] - metrics.log_loss(texts, model.predict_proba(X))) < EXACT
+    floats = LogisticRegression().fit(X, (Y > 0).astype(float))
+    found = evaluate(floats, (X, (Y > 0).astype(float)), ["accuracy", "roc_auc"])
+    assert abs(found["roc_auc"] - metrics.roc_auc_score(Y > 0, floats.predict_proba(X)[:, 1])) < EXACT
+
+
+def test_a_bootstrap_is_the_same_every_time_for_any_number_of_workers() -> None:
+    first = evaluate(CLASSIFIER, (X, Y), ["accuracy", "log_loss"], bootstrap=50, workers=1)
+    again = evaluate(CLASSIFIER, (X, Y), ["accuracy", "log_loss"], bootstrap=50, workers=2, batch_size=100)
+    low, high = first.interval("accuracy")
+    assert low < first["accuracy"] < high
+    assert first.intervals["accuracy"] == again.intervals["accuracy"]
+    numpy.testing.assert_allclose(first.intervals["log_loss"], again.intervals["log_loss"], rtol=EXACT)
+    assert evaluate(CLASSIFIER, (X, Y), "accuracy", bootstrap=50, seed=1).intervals["accuracy"] != (low, high)
+
+
+def test_several_models_and_several_data_sets_in_one_call() -> None:
+    always = LogisticRegression().fit(X, Y > 0)
+    models = {"full": CLASSIFIER, "two": always}
+    sources = {"train": (X[:2000], Y[:2000]), "test": (X[2000:], Y[2000:])}
+    found = evaluate(models, sources, ["accuracy"])
+    for name, (x, y) in sources.items():
+        for model, estimator in models.items():
+            assert found[name][model]["accuracy"] == metrics.accuracy_score(y, estimator.predict(x))
+    assert found["test"]["full"].rows == 1000
+
+
+def test_approximate_scores_are_within_their_bound() -> None:
+    y = (Y > 0).astype(int)
+    model = LogisticRegression().fit(X, y)
+    exact = evaluate(model, (X, y), ["roc_auc", "average_precision"])
+    rounded = evaluate(model, (X, y), ["roc_auc", "average_precision"], approximate=True)
+    assert not exact.bounds
+    for name, bound in rounded.bounds.items():
+        assert 0 <= abs(rounded[name] - exact[name]) <= bound < 0.01
+    assert set(rounded.bounds) == {"roc_auc", "average_precision"}
+
+
+class Within:
+    """A metric of a user's: how many predictions are within a distance."""
+
+    def __init__(self, distance: float) -> None:
+        self.distance = distance
+        self.name = "within"
+
+    def init(self) -> tuple[int, int]:
+        return 0, 0
+
+    def update(self, state: tuple[int, int], truth: Any, predicted: Any) -> tuple[int, int]:
+        return state[0] + int((abs(truth - predicted) < self.distance).sum()), state[1] + len(truth)
+
+    def merge(self, a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+        return a[0] + b[0], a[1] + b[1]
+
+    def result(self, state: tuple[int, int]) -> float:
+        return state[0] / state[1]
+
+
+@pytest.mark.parametrize("given", [Within(0.3), [Within(0.3)], {"within": Within(0.3)}], ids=["one", "list", "dict"])
+def test_a_metric_of_the_users(given: Any) -> None:
+    found = evaluate(REGRESSOR, (X, NOISY), given)
+    assert found["within"] == float((abs(NOISY - REGRESSOR.predict(X)) < 0.3).mean())
+
+
+# -- a run ------------------------------------------------------------------------------------------------------------
+
+_SCRIPT = """
+    import os, pathlib, time
+    import numpy
+    import tenfold
+
+    X = numpy.arange(20 * 1024.0)[:, None]
+
+    def model(rows):
+        with open("calls", "a") as file:
+            file.write(f"{int(rows[0, 0]) // 1024}\\n")
+        while len(rows) and rows[0, 0] >= 1024 * 12 and not pathlib.Path("go").exists():
+            time.sleep(0.01)  # the work
+        return rows[:, 0] + 1
+
+    found = tenfold.evaluate(model, (X, X[:, 0]), ["mae", "mse"], batch_size=1024, run="run", workers=2, progress=False)
+    print(found["mae"], found["mse"], found.rows)
+"""
+
+
+def test_a_run_goes_on_after_a_kill(tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    with scripts.started(tmp_path, _SCRIPT) as script:
+        waiting.until(
+            lambda: (calls.exists() and len(calls.read_text().split()) >= 13) or script.process.poll() is not None
+        )
+        assert script.process.poll() is None, script.err
+        script.kill()
+    before = len(calls.read_text().split())
+    calls.unlink()
+    (tmp_path / "go").touch()
+    assert scripts.run(tmp_path, _SCRIPT).out == "1.0 1.0 20480\n"
+    again = calls.read_text().split()
+    assert len(again) < 20, "what was committed is not predicted again"
+    assert len(again) + before >= 20
+    calls.unlink()
+    assert scripts.run(tmp_path, _SCRIPT).out == "1.0 1.0 20480\n"
+    assert not calls.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"bootstrap": 5}, "bootstrap has changed"),
+        ({"approximate": True}, "approximate has changed"),
+        ({"metrics": ["accuracy", "roc_auc"]}, "metrics has changed"),
+        ({"source": (X, 2 - Y)}, "item 0"),
+        ({"model": LogisticRegression(C=0.1).fit(X, Y)}, "model.* has changed"),
+    ],
+    ids=["bootstrap", "approximate", "metrics", "source", "model"],
+)
+def test_a_run_of_another_call_is_refused(change: dict[str, Any], text: str, tmp_path: Path) -> None:
+    call: dict[str, Any] = {"model": CLASSIFIER, "source": (X, Y), "metrics": ["roc_auc"], "run": tmp_path / "run"}
+    evaluate(**call)
+    with pytest.raises(errors.RunDiffers, match=text):
+        evaluate(**{**call, **change})
+
+
+def test_a_run_of_another_metric_of_the_users_is_refused(tmp_path: Path) -> None:
+    evaluate(REGRESSOR, (X, NOISY), Within(0.3), run=tmp_path / "run")
+    with pytest.raises(errors.RunDiffers, match="metric 0 has changed"):
+        evaluate(REGRESSOR, (X, NOISY), Within(0.4), run=tmp_path / "run")
+
+
+# -- bad calls --------------------------------------------------------------------------------------------------------
+
+
+def test_bad_calls_say_everything_at_once() -> None:
+    with pytest.raises(tenfold.BadCall) as caught:
+        tenfold.evaluate(3, X, ["acuracy", "nothing"], batch_size=0, bootstrap=-1, seed=-1)
+    for part in ("model=3", "nothing to compare", "'acuracy' is not known; did you mean 'accuracy'", "'nothing'"):
+        assert part in str(caught.value)
+    for part in ("batch_size=0", "bootstrap=-1", "seed=-1"):
+        assert part in str(caught.value)
+    with pytest.raises(tenfold.BadCall, match=r"model=\{\}.*source=\{\}"):
+        evaluate({}, {}, "accuracy")
+
+
+@pytest.mark.parametrize("role", ["target", "weight", "by", "inputs"])
+def test_a_column_that_is_not_there_is_named(role: str, tmp_path: Path) -> None:
+    options = {"target": "y", role: "z"}
+    with pytest.raises(
+        tenfold.BadCall, match=f"{role}='z': there is no such column; the source has a, b, c, d, y, w, g"
+    ):
+        evaluate(CLASSIFIER, table(tmp_path), "accuracy", **options)
+
+
+def test_a_model_of_several_outputs_wants_one_named() -> None:
+    def both(rows: Any) -> Any:
+        return {"a": rows[:, 0], "b": rows[:, 1]}
+
+    with pytest.raises(tenfold.TasksFailed, match=r"several outputs \(a, b\); name one with output="):
+        evaluate(both, (X, NOISY), "mse")
+    found = evaluate(both, (X, NOISY), "mse", output="b")
+    assert abs(found["mse"] - metrics.mean_squared_error(NOISY, X[:, 1])) < EXACT
