@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from tenfold.data import order
 from tenfold.data.stores import CHUNK
 
 if TYPE_CHECKING:
@@ -33,9 +34,12 @@ def tensorflow(prepared: Prepared, *, batch_size: int, **options: Any) -> Any:
 
     signature = [tf.TensorSpec((None, *column.shape), column.dtype) for column in prepared.form.columns]
     epochs = Epochs(prepared, batch_size, options)
-    return tf.data.Dataset.from_generator(
-        lambda: iter(epochs), output_signature=prepared.form.nested(signature)
-    ).prefetch(2)
+    prepared.iterate(batch_size, **options)  # refuses what cannot work here, and not inside of TensorFlow
+    cuts = order.batches(len(prepared), batch_size, options.get("shard", (0, 1))) if len(prepared) else []
+    length = len(cuts) * options.get("epochs", 1)
+    data = tf.data.Dataset.from_generator(lambda: iter(epochs), output_signature=prepared.form.nested(signature))
+    # Without its length, Keras warns at the end of an epoch that there is not enough data.
+    return data.apply(tf.data.experimental.assert_cardinality(length)).prefetch(2)
 
 
 def torch(prepared: Prepared, *, batch_size: int, **options: Any) -> Any:
