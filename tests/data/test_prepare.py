@@ -11,6 +11,7 @@ from typing import Any
 import numpy
 import pytest
 
+import scripts
 import tenfold
 from tenfold.data import stores
 
@@ -261,3 +262,16 @@ def test_tasks_have_their_own_random_numbers_the_same_every_time(tmp_path: Path)
     other = prepare(noisy, X, tmp_path / "c", seed=1).numpy()
     assert not numpy.array_equal(first, other)
     assert len({tuple(row) for row in first - X}) > 100
+
+
+def test_workers_with_a_gpu_are_used_again(tmp_path: Path) -> None:
+    text = f"""
+        import numpy, os, tenfold
+
+        def where(x):
+            return numpy.array([os.getpid(), int(os.environ["CUDA_VISIBLE_DEVICES"])])
+
+        rows = tenfold.prepare(where, numpy.arange(300), {str(tmp_path / "set")!r}, gpus=1, progress=False).numpy()
+        print(len({{tuple(row) for row in rows.tolist()}}), sorted(set(rows[:, 1].tolist())))
+    """
+    assert "2 [0, 1]" in scripts.run(tmp_path, text, {"TENFOLD_GPUS": "2"}).out

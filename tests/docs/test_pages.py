@@ -58,6 +58,19 @@ def test_every_command_is_documented() -> None:
         assert f"`tenfold {command}" in text, command
 
 
+def test_every_option_is_documented() -> None:
+    from importlib import import_module
+
+    from tenfold.cli.commands import COMMANDS
+
+    text = (ROOT / "docs" / "command-line.md").read_text()
+    for command in COMMANDS:
+        for option in import_module(f"tenfold.cli.{command}").command.params:
+            for name in option.opts + option.secondary_opts:
+                known = not name.startswith("--") or re.search(rf"{name}(?![\w-])", text)
+                assert known, f"tenfold {command} {name}"
+
+
 def test_every_public_name_is_documented() -> None:
     import tenfold
 

@@ -5,6 +5,9 @@
                                                            clusters.py  finds out what an engine has
     map.py        a function of a file over items          load.py      FILE.py:NAME -> function
                                                            given.py     --items, --set
+    prepare.py    a function of a file over a data set     objects.py   what was typed -> data, models, metrics
+    predict.py    a model over a data set                  sets.py      what prepare and predict share
+    evaluate.py   scores of a model
     runs.py       runs below a folder                      records.py   reads a run folder
     show.py       one run                                  story.py     what there is to tell of it
     warm.py       a nursery for the next scripts

@@ -23,13 +23,16 @@ from typing import Any
 import click
 
 import tenfold
-from tenfold.errors import RunDiffers, TaskError, TasksFailed, TenfoldError, WorkersUnavailable
+from tenfold.errors import BadCall, RunDiffers, TaskError, TasksFailed, TenfoldError, WorkersUnavailable
 
 COMMANDS = {
     "doctor": "What is here: cores, memory, GPUs, frameworks, and how fast workers start.",
     "demo": "Train small Keras models on every core, and show which was best.",
     "map": "Run a function of a Python file over items, in parallel.",
     "tune": "Search for good parameters of a Fit or a function of a Python file.",
+    "prepare": "Run a function over a data set, in parallel, and keep the rows for training.",
+    "predict": "Run a model over data larger than memory, in parallel.",
+    "evaluate": "Score a model on data larger than memory, in parallel.",
     "runs": "List the runs below a folder.",
     "show": "Show one run: its tasks, values, reports and failures.",
     "warm": "Keep frameworks imported, so that the next scripts start at once.",
@@ -106,7 +109,15 @@ def status_of(error: Exception) -> int:
     """The exit status that an error ends with."""
     if isinstance(error, click.ClickException):
         return error.exit_code
+    if _seen_in_a_worker(error) is not None:
+        return 2
     return 1 if isinstance(error, TaskError | TasksFailed | WorkersUnavailable) else 2
+
+
+def _seen_in_a_worker(error: Exception) -> BadCall | None:
+    """An argument that cannot work, where that shows in the data only: a column that is not there."""
+    cause = error.failures[0].__cause__ if isinstance(error, TasksFailed) and error.failures else None
+    return cause if isinstance(cause, BadCall) else None
 
 
 def text_of(error: Exception) -> str:
@@ -117,6 +128,9 @@ def text_of(error: Exception) -> str:
     if isinstance(error, click.ClickException):
         return error.format_message()
     if isinstance(error, TasksFailed) and error.results is not None:
+        bad_call = _seen_in_a_worker(error)
+        if bad_call is not None:
+            return str(bad_call)
         return f"{len(error.failures)} of {len(error.results)} tasks failed\n\n{error.failures[0]}"
     # The library speaks of arguments; whoever typed a command has options.
     return f"{error} (here: --run, --fresh)" if isinstance(error, RunDiffers) else str(error)

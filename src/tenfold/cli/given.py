@@ -70,16 +70,17 @@ def settings(texts: Sequence[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     faults = []
     for text in texts:
-        name, equals, value = text.partition("=")
+        name, equals, typed = text.partition("=")
         if not equals or not name.isidentifier():
             faults.append(f"--set {text!r}: expected name=value, such as lr=0.01")
-        found[name] = _value(value)
+        found[name] = value(typed)
     if faults:
         raise BadCall("; ".join(faults))
     return found
 
 
-def _value(text: str) -> Any:
+def value(text: str) -> Any:
+    """JSON, else a Python literal, else text."""
     with contextlib.suppress(ValueError):
         return json.loads(text)
     with contextlib.suppress(ValueError, SyntaxError):

@@ -1,4 +1,4 @@
-"""`FILE.py:NAME` and `package.module:name`: from what was typed to the function that is meant.
+"""`FILE.py:NAME` and `package.module:name`: from what was typed to the function, or other object, that is meant.
 
 The file is loaded as a module, with its folder first on `sys.path` as if it were run, but it is not `__main__`: what
 is under `if __name__ == "__main__"` does not run. It travels to workers by value, so that they need not find it.
@@ -27,6 +27,21 @@ _OURS = (str(Path(__file__)), "<frozen importlib")
 
 def function(target: str) -> Callable[..., Any]:
     """The function that `target` names, or BadCall with the functions that are there."""
+    place, module, name = _found(target)
+    found = _member(place, module, name)
+    if not callable(found):
+        raise BadCall(f"'{place}:{name}' is no function but of type {type(found).__name__}: {_offer(place, module)}")
+    result: Callable[..., Any] = found
+    return result
+
+
+def member(target: str) -> Any:
+    """Whatever `target` names: data, a model, a function."""
+    return _member(*_found(target))
+
+
+def _found(target: str) -> tuple[str, ModuleType, str]:
+    """Its place as typed, the module, and the name in it."""
     place, colon, name = target.rpartition(":")
     if not colon:
         place, name = target, ""
@@ -36,13 +51,16 @@ def function(target: str) -> Callable[..., Any]:
     module = _file(Path(place)) if is_file else _module(place)
     if not name:
         raise BadCall(f"{target!r}: say which function of it: {_offer(place, module)}")
-    return _member(place, module, name)
+    return place, module, name
 
 
 def _file(path: Path) -> ModuleType:
     if not path.is_file():
         raise BadCall(f"{str(path)!r}: there is no such file{_python_files(path.parent)}")
     path = path.absolute()
+    before = _loaded_before(path)
+    if before is not None:
+        return before
     # A file called random.py must not take the place of a module that somebody has imported.
     name = path.stem if path.stem not in sys.modules else f"tenfold_file_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -58,6 +76,15 @@ def _file(path: Path) -> ModuleType:
         raise _cannot_load(str(path), error) from error
     cloudpickle.register_pickle_by_value(module)
     return module
+
+
+def _loaded_before(path: Path) -> ModuleType | None:
+    """A call may name several objects of one file, which are then of one module."""
+    for name in (path.stem, f"tenfold_file_{path.stem}"):
+        module = sys.modules.get(name)
+        if module is not None and getattr(module, "__file__", None) == str(path):
+            return module if name in cloudpickle.list_registry_pickle_by_value() else None
+    return None
 
 
 def _module(name: str) -> ModuleType:
@@ -84,16 +111,13 @@ def _theirs(trace: TracebackType | None) -> TracebackType | None:
     return trace
 
 
-def _member(place: str, module: ModuleType, name: str) -> Callable[..., Any]:
+def _member(place: str, module: ModuleType, name: str) -> Any:
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
             raise BadCall(f"{place!r} has no {name!r}: {_offer(place, module)}")
         found = getattr(found, part)
-    if not callable(found):
-        raise BadCall(f"'{place}:{name}' is no function but of type {type(found).__name__}: {_offer(place, module)}")
-    result: Callable[..., Any] = found
-    return result
+    return found
 
 
 def _offer(place: str, module: ModuleType) -> str:

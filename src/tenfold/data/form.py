@@ -202,5 +202,5 @@ def _check(dtype: numpy.dtype[Any], shape: tuple[int, ...], column: Column) -> N
     if shape == column.shape and (dtype == column.dtype or numpy.can_cast(dtype, column.dtype, "safe")):
         return
     found = Column(column.name, dtype, shape)
-    text = f"; give all texts one type, such as numpy.array(text, '{dtype.kind}100')" if dtype.kind in "SU" else ""
+    text = "; return numpy.array(text, 'U100'), with a length that fits all texts" if dtype.kind in "SU" else ""
     raise BadCall(f"{column.name} is {found}, and of the first sample {column}{text}")

@@ -100,6 +100,8 @@ class Preparing:
         self._quarantines = quarantines
         self._kept = kept
         self._form: Form | None = None
+        if hasattr(function, "__tenfold_modules__"):
+            self.__tenfold_modules__ = function.__tenfold_modules__
 
     def __tenfold_parts__(self) -> dict[str, Any]:
         return {"function": self._function, "batched": self._batched, "batch": self._batch}

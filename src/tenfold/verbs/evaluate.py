@@ -66,7 +66,7 @@ def evaluate(
 
     The others are those of `tenfold.map`. Returns `Scores`; by name for several models or data sets.
     """
-    settings = Settings(cpus, gpus, memory, workers, None, retries, timeout, seed, engine, run, fresh, progress)
+    settings = Settings(cpus, gpus, memory, workers, False, retries, timeout, seed, engine, run, fresh, progress)
     faults = settings.faults() + size_faults(batch_size)
     roles = Roles(inputs, target, weight, by)
     models = _named(model, "model", faults) if isinstance(model, Mapping) else {"": model}

@@ -10,7 +10,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,11 +20,13 @@ from tenfold.data.manifest import Manifest
 from tenfold.data.prepared import Prepared
 from tenfold.data.preparing import Fault, Kept, Piece, Preparing
 from tenfold.data.source import Part, Source, cut
+from tenfold.dispatch.feed import Feed
+from tenfold.dispatch.first import FirstAlone
 from tenfold.dispatch.results import Results
 from tenfold.errors import BadCall, TaskDied, TaskOutOfMemory, TasksFailed, TaskTimedOut
 from tenfold.journal import fingerprint
 from tenfold.verbs.call import Settings
-from tenfold.verbs.map import map as run_map
+from tenfold.verbs.map import over
 from tenfold.verbs.workplace import Workplace
 from tenfold.work import seeds
 from tenfold.work.outcome import Outcome
@@ -112,14 +114,16 @@ def _pieces(
 ) -> list[Piece]:
     """What becomes of each part, in order. The first goes alone, because the form of all rows comes from it."""
     kept = place.prepare()
-    task, collects = recipe.task(place.work, kept), recipe.quarantines
-    coming = iter(parts) if parts is not None else _streamed(recipe, kept, place.work)
-    first, quiet = list(islice(coming, 1)), replace(settings, progress=False)
-    pieces = _map(task, first, place.work / "first", quiet, collects=collects)
-    if accepts is not None and any(piece.rows for piece in pieces):
-        accepts(preparing.read_form(place.work), recipe.source.length or 0)
-    rest = coming if parts is None else list(coming)
-    pieces += _map(task, rest, place.work / "rest", settings, collects=collects)
+    length = recipe.source.length
+
+    def begun() -> None:
+        if accepts is not None and length is not None and (place.work / preparing.FORM).is_file():
+            accepts(preparing.read_form(place.work), length)
+
+    coming = parts if parts is not None else _streamed(recipe, kept, place.work)
+    first = partial(FirstAlone, begun=begun)
+    run = replace(settings, run=place.work / "parts")
+    pieces = _map(recipe.task(place.work, kept), coming, run, collects=recipe.quarantines, feed_of=first)
     rows = sum(piece.rows for piece in pieces)
     if not rows:
         _refuse_empty(pieces)
@@ -147,36 +151,29 @@ def _streamed(recipe: Recipe, kept: dict[str, Kept], work: Path) -> Iterator[Par
 
 
 def _map(
-    task: Preparing,
-    parts: Iterable[Part],
-    run: Path,
-    settings: Settings,
-    *,
-    collects: bool,
-    is_last: bool = False,
+    task: Preparing, parts: Iterable[Part], settings: Settings, *, collects: bool, feed_of: Callable[..., Feed] = Feed
 ) -> list[Piece]:
-    options = {name: getattr(settings, name) for name in settings.__slots__ if name not in ("run", "fresh")}
-    # Tasks are seeded by their number in a call; these are several calls.
-    options["seed"] = seeds.number(settings.seed, zlib.crc32(run.name.encode()))
-    if collects and not is_last:  # an innocent sample must not be left out because its worker was killed
-        options["retries"] = max(1, settings.retries)
-    results = run_map(task, parts, run=run, on_error="collect" if collects else "stop", **options)
-    _raise_ours(results)
+    if collects:  # an innocent sample must not be left out because its worker was killed
+        settings = replace(settings, retries=max(1, settings.retries))
+    results = over(task, parts, settings, on_error="collect" if collects else "stop", feed_of=feed_of)
+    _raise_ours(results, collects=collects)
     pieces = [value for value in results if isinstance(value, Piece)]
     failed = [(outcome, _part_of(outcome, parts)) for outcome in results.outcomes if outcome.failure is not None]
     if all(part.stop - part.start == 1 for _, part in failed):
         return pieces + [_left_out(part, outcome) for outcome, part in failed]
     alone = [one for _, part in failed for one in preparing.ones(part)]
-    # Another time, others may have died: their run is another one.
-    name = f"{run.name}-apart-{zlib.crc32(repr([one.start for one in alone]).encode()):08x}"
-    return pieces + _map(task, alone, run.with_name(name), settings, collects=collects, is_last=True)
+    # Another time, others may have died: their run is another one. And tasks are seeded by their number in a call.
+    mark = zlib.crc32(repr([one.start for one in alone]).encode())
+    seed = seeds.number(settings.seed, mark)
+    settings = replace(settings, run=f"{settings.run}-apart-{mark:08x}", seed=seed)
+    return pieces + _map(task, alone, settings, collects=collects)
 
 
-def _raise_ours(results: Results) -> None:
-    """What failed, but not by the fault of a sample: a full disk, a folder that a machine cannot see."""
-    ours = [error for error in results.failures if not isinstance(error, ENDED)]
+def _raise_ours(results: Results, *, collects: bool) -> None:
+    """What failed, but not by the fault of a sample that may be left out: a full disk, a folder that is not seen."""
+    ours = [error for error in results.failures if not (collects and isinstance(error, ENDED))]
     if ours:
-        text = f"{len(ours)} of {len(results)} parts could not be written; what is done is kept\n\n{ours[0]}"
+        text = f"{len(ours)} of {len(results)} parts failed; what is done is kept\n\n{ours[0]}"
         raise TasksFailed(text, results) from ours[0].__cause__
 
 

@@ -48,24 +48,36 @@ def map(  # noqa: A001
     """
     settings = Settings(cpus, gpus, memory, workers, isolate, retries, timeout, seed, engine, run, fresh, progress)
     _check(task, items, on_error, settings)
+    results = over(task, items, settings, on_error=on_error)
+    _raise(results, on_error)
+    return results
+
+
+def over(
+    task: Callable[[Any], Any],
+    items: Iterable[Any],
+    settings: Settings,
+    *,
+    on_error: OnError,
+    feed_of: Callable[..., Feed] = Feed,
+) -> Results:
+    """Every task, whatever becomes of it; `feed_of` says in which order they go."""
     total = len(items) if isinstance(items, Sized) else None
     with opened("map", task, settings, total=total, on_error=on_error, parts={}) as call:
         if grouped.is_grouped(task):
             feed = grouped.run(task, list(items), call)
         else:
-            feed = Feed(items, call.journal, resumable=run is not None)
+            feed = feed_of(items, call.journal, resumable=settings.run is not None)
             call.run(lambda: call.crew(task, call.job), feed)
         if feed.exhausted:
             call.journal.set_meta(count=str(feed.drawn))
-    results = Results(
+    return Results(
         call.journal,
         feed.drawn if total is None else total,
         seconds=call.watch.seconds,
         workers=len(call.plan.seats),
         received=task.received if grouped.is_grouped(task) else None,
     )
-    _raise(results, on_error)
-    return results
 
 
 def _check(task: object, items: object, on_error: object, settings: Settings) -> None:

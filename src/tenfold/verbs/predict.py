@@ -61,7 +61,7 @@ def predict(
 
     The others are those of `tenfold.map`. The same call again returns at once; one that was killed goes on.
     """
-    settings = Settings(cpus, gpus, memory, workers, None, retries, timeout, seed, engine, None, False, progress)
+    settings = Settings(cpus, gpus, memory, workers, False, retries, timeout, seed, engine, None, False, progress)
     faults = settings.faults() + size_faults(batch_size)
     if format not in stores.FORMATS:
         faults.append(f"format={format!r}: expected one of {', '.join(map(repr, stores.FORMATS))}")

@@ -49,7 +49,7 @@ def prepare(
     The others are those of `tenfold.map`. The same call again returns at once. Where the source has changed, only what
     is new is made; a call that was killed goes on. `fresh=True` makes everything again.
     """
-    settings = Settings(cpus, gpus, memory, workers, None, retries, timeout, seed, engine, None, False, progress)
+    settings = Settings(cpus, gpus, memory, workers, False, retries, timeout, seed, engine, None, False, progress)
     faults = settings.faults()
     if not callable(fn):
         faults.append(f"fn={fn!r}: expected a function of one sample")
