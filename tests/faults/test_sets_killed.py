@@ -155,7 +155,7 @@ def test_damage_between_a_kill_and_the_repeat_is_found(undisturbed: Any, tmp_pat
     assert sets.left(tmp_path / "set") == []
 
 
-@pytest.mark.parametrize("name", ["data.npy", "form.json", "rest/journal.sqlite"])
+@pytest.mark.parametrize("name", ["data.npy", "form.json", "parts/journal.sqlite"])
 def test_garbage_between_a_kill_and_the_repeat_is_made_again(name: str, undisturbed: Any, tmp_path: Path) -> None:
     text = sets.script(tmp_path, seconds=0.03)
     _killed(tmp_path, text)
