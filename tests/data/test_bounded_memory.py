@@ -48,7 +48,9 @@ _SCRIPT = """
     if {verb!r} == "prepare":
         made = tenfold.prepare(prepare_row, {source!r}, folder / "set", workers=2, progress=False)
     else:
-        made = tenfold.predict(predict_rows, {source!r}, folder / "set", workers=2, progress=False)
+        made = tenfold.predict(
+            predict_rows, {source!r}, folder / "set", batch_size=1024, workers=2, progress=False
+        )
     stop.set()
     watching.join()
     workers = [int(path.read_text()) for path in folder.glob("worker *")]
@@ -78,3 +80,21 @@ def test_memory_does_not_grow_with_the_source(verb: str, tmp_path: Path) -> None
     assert max(long) < BOUND, long
     assert long[0] < short[0] + 20e6
     assert long[1] < short[1] + 20e6
+
+
+def test_sizes_of_batches_are_not_tried_beyond_reason(tmp_path: Path) -> None:
+    """A function that costs nothing is the faster the more rows it is given, and 8192 of these would be 6.5 GB."""
+    text = """
+        import pathlib
+        import numpy
+        import tenfold
+
+        def first_number(rows):
+            with open("sizes", "a") as file:
+                file.write(f"{len(rows)}\\n")
+            return rows[:, 0]
+
+        tenfold.predict(first_number, numpy.zeros((60, 100_000)), workers=1, progress=False)
+        print(max(map(int, pathlib.Path("sizes").read_text().split())))
+    """
+    assert int(scripts.run(tmp_path, text).out) <= 512

@@ -155,7 +155,7 @@ def test_damage_between_a_kill_and_the_repeat_is_found(undisturbed: Any, tmp_pat
     assert sets.left(tmp_path / "set") == []
 
 
-@pytest.mark.parametrize("name", ["data.npy", "form.json", "rest/journal.sqlite"])
+@pytest.mark.parametrize("name", ["data.npy", "form.json", "parts/journal.sqlite"])
 def test_garbage_between_a_kill_and_the_repeat_is_made_again(name: str, undisturbed: Any, tmp_path: Path) -> None:
     text = sets.script(tmp_path, seconds=0.03)
     _killed(tmp_path, text)
@@ -393,3 +393,11 @@ def test_rows_of_no_bytes_and_columns_that_differ_by_case(tmp_path: Path) -> Non
         assert found.numpy()["A"].shape == (300, 0)
         assert numpy.array_equal(found.numpy()["a"], X)
         assert found.verify() == []
+
+
+@pytest.mark.parametrize("name", ["a/b", "a\0b", ".a", "", "a" * 300])
+def test_what_cannot_be_a_name_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(errors.TasksFailed, match="cannot be the name of a column"):
+        prepare(lambda row: {name: row}, X, tmp_path / "set", engine="serial")
+    with pytest.raises(tenfold.BadCall, match="expected the name of a folder"):
+        prepare(abs, X, "a\0b")  # type: ignore[arg-type]

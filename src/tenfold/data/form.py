@@ -24,6 +24,8 @@ from tenfold.errors import BadCall
 ALONE = "data"
 NAMES = ("x", "y", "sample_weight")  # as a `Fit` looks for them in a folder
 
+LONGEST = 200  # bytes of a column's name: a file's may have 255
+
 Nesting = Literal["array", "tuple", "dict"]
 
 
@@ -110,7 +112,7 @@ def as_array(value: Any) -> numpy.ndarray[Any, Any]:
 
 def _named(result: Any) -> tuple[Nesting, Mapping[str, Any]]:
     if isinstance(result, Mapping):
-        bad = [name for name in result if not isinstance(name, str) or not name or "/" in name or name[0] in "._"]
+        bad = [name for name in result if not _is_name(name)]
         if bad:
             raise BadCall(f"{bad[0]!r} cannot be the name of a column: it becomes the name of a file")
         return "dict", result
@@ -118,6 +120,16 @@ def _named(result: Any) -> tuple[Nesting, Mapping[str, Any]]:
         names = NAMES[: len(result)] if len(result) in (2, 3) else [str(place) for place in range(len(result))]
         return "tuple", dict(zip(names, result, strict=True))
     return "array", {ALONE: result}
+
+
+def _is_name(name: object) -> bool:
+    """Whether it can be that of a file, with some more after it."""
+    return (
+        isinstance(name, str)
+        and 0 < len(name.encode(errors="surrogatepass")) <= LONGEST
+        and name[0] not in "._"
+        and not {"/", "\0"} & {*name}
+    )
 
 
 def rows_of(result: Any) -> Iterator[Any]:

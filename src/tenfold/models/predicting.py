@@ -14,6 +14,10 @@ from tenfold.work.here import here
 SHARE = 4
 """A batch may take a quarter of a seat's memory: the framework, the rows that are read and outputs are there too."""
 
+WITHOUT_LIMIT = 256 << 20
+"""Bytes that a batch may take where a seat's memory is not limited: sizes are tried by repeating rows, which may be
+images, and 8192 of them would be gigabytes."""
+
 
 class Predicting:
     """A function of rows; `x` says what of them goes into the model."""
@@ -53,7 +57,7 @@ class Predicting:
         task = here()
         path = task.shared / f"batch-{self._model.digest}"
         if not path.exists():
-            limit = None if task.memory is None else task.memory // SHARE
+            limit = WITHOUT_LIMIT if task.memory is None else task.memory // SHARE
             _settle(path, sizing.best_size(predict, inputs, limit))
         return int(path.read_text())
 

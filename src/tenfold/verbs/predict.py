@@ -65,7 +65,7 @@ def predict(
     faults = settings.faults() + size_faults(batch_size)
     if format not in stores.FORMATS:
         faults.append(f"format={format!r}: expected one of {', '.join(map(repr, stores.FORMATS))}")
-    if to is not None and not (isinstance(to, str | os.PathLike) and os.fspath(to)):
+    if to is not None and not (isinstance(to, str | os.PathLike) and os.fspath(to) and "\0" not in str(to)):
         faults.append(f"to={to!r}: expected the name of a folder, or None to keep predictions in memory")
     opened = sound(faults, open_model, model, output=output)
     found = sound(faults, open_source, source, columns=columns)

@@ -59,7 +59,7 @@ def prepare(
         faults.append(f"on_error={on_error!r}: expected 'quarantine' or 'raise'")
     if format not in stores.FORMATS:
         faults.append(f"format={format!r}: expected one of {', '.join(map(repr, stores.FORMATS))}")
-    if not (isinstance(to, str | os.PathLike) and os.fspath(to)):
+    if not (isinstance(to, str | os.PathLike) and os.fspath(to) and "\0" not in str(to)):
         faults.append(f"to={to!r}: expected the name of a folder")
     found = sound(faults, open_source, source, columns=columns)
     if faults or found is None:
