@@ -71,6 +71,8 @@ class Settings:
         run = self.run
         if run is not None and not (isinstance(run, str | os.PathLike) and os.fspath(run) and "\0" not in str(run)):
             found.append(f"run={run!r}: expected the name of a folder")
+        if self.fresh and run is None:
+            found.append("fresh=True: there is nothing to start anew without run=")
         return found
 
 
@@ -164,8 +166,6 @@ def opened(
 def _journal(run: str | os.PathLike[str] | None, *, fresh: bool) -> Iterator[Journal]:
     """The journal of the call; locked while it is written, and left open for the results to read."""
     if run is None:
-        if fresh:
-            raise BadCall("fresh=True: there is nothing to start anew without run=")
         yield Journal(None)
         return
     folder = Folder(run)
