@@ -1,12 +1,15 @@
-"""A script that prepares a set and notes each call of its function: what the tests of killed callers run."""
+"""Sets whose function notes each of its calls, made here or by a script that can be killed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
+import tenfold
 from tenfold.data.preparing import Piece
 from tenfold.errors import RunUnusable
 from tenfold.journal.folder import Folder, is_run
@@ -78,3 +81,26 @@ def left(to: Path) -> list[str]:
     """What is in the folder of a set that should not be."""
     expected = {"manifest.json", "data.npy", "quarantine.jsonl", ".lock"}
     return sorted(path.name for path in to.iterdir() if path.name not in expected)
+
+
+X = numpy.arange(900.0).reshape(300, 3)
+
+
+def prepare(function: Callable[[Any], Any], source: Any, to: Path, **options: Any) -> tenfold.Prepared:
+    return tenfold.prepare(function, source, to, progress=False, **options)
+
+
+def counted(folder: Path) -> Callable[[Any], Any]:
+    """Doubles, and notes each sample."""
+
+    def double(row: Any) -> Any:
+        with open(folder / f"call {int(row[0]) // 3}", "a") as file:
+            file.write("x\n")
+        return row * 2
+
+    return double
+
+
+def forget(folder: Path) -> None:
+    for path in folder.glob("call *"):
+        path.unlink()

@@ -15,6 +15,7 @@ import disks
 import numpy
 import pytest
 import sets
+from sets import X, counted, forget, prepare
 
 import leftovers
 import scripts
@@ -22,28 +23,6 @@ import tenfold
 import waiting
 from tenfold import errors
 from tenfold.data import finishing, manifest, stores
-
-X = numpy.arange(900.0).reshape(300, 3)
-
-
-def prepare(function: Callable[[Any], Any], source: Any, to: Path, **options: Any) -> tenfold.Prepared:
-    return tenfold.prepare(function, source, to, progress=False, **options)
-
-
-def counted(folder: Path) -> Callable[[Any], Any]:
-    """Doubles, and notes each sample."""
-
-    def double(row: Any) -> Any:
-        with open(folder / f"call {int(row[0]) // 3}", "a") as file:
-            file.write("x\n")
-        return row * 2
-
-    return double
-
-
-def forget(folder: Path) -> None:
-    for path in folder.glob("call *"):
-        path.unlink()
 
 
 @pytest.fixture(scope="module")
@@ -352,52 +331,3 @@ def test_a_disk_that_cannot_be_written(disk: disks.Disk, tmp_path: Path) -> None
     assert len(prepare(counted(tmp_path), X, disk.path / "set")) == 300, "what is made can be read"
     with pytest.raises(errors.RunUnusable, match="Read-only"):
         prepare(counted(tmp_path), X[:5], disk.path / "set")
-
-
-def test_a_relative_name_and_a_link_are_the_same_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    double = counted(tmp_path)
-    first = prepare(double, X, Path("set"))
-    assert first.folder == tmp_path / "set"
-    os.symlink(tmp_path / "set", tmp_path / "link")
-    forget(tmp_path)
-    assert numpy.array_equal(prepare(double, X, tmp_path / "link").numpy(), X * 2)
-    assert sets.calls(tmp_path) == {}
-    os.symlink(tmp_path / "nowhere", tmp_path / "dangling")
-    with pytest.raises(errors.RunUnusable, match="dangling"):
-        prepare(double, X, tmp_path / "dangling")
-
-
-def test_files_that_are_gone_are_made_again(tmp_path: Path) -> None:
-    double = counted(tmp_path)
-    prepare(double, X, tmp_path / "set")
-    (tmp_path / "set" / "data.npy").unlink()
-    assert numpy.array_equal(prepare(double, X, tmp_path / "set").numpy(), X * 2)
-    assert set(sets.calls(tmp_path).values()) == {2}
-
-
-def test_damage_that_nobody_has_looked_for_is_not_used_again(tmp_path: Path) -> None:
-    def stream(count: int) -> Iterator[float]:
-        return (float(x) for x in range(count))
-
-    prepare(abs, stream(500), tmp_path / "set")
-    with open(tmp_path / "set" / "data.npy", "r+b") as file:
-        file.seek(-8, os.SEEK_END)
-        file.write(b"\0" * 8)
-    assert list(prepare(abs, stream(500), tmp_path / "set").numpy()) == list(range(500))
-
-
-def test_rows_of_no_bytes_and_columns_that_differ_by_case(tmp_path: Path) -> None:
-    for kind in ("npy", "parquet"):
-        found = prepare(lambda row: {"A": row[:0], "a": row}, X, tmp_path / kind, format=kind)
-        assert found.numpy()["A"].shape == (300, 0)
-        assert numpy.array_equal(found.numpy()["a"], X)
-        assert found.verify() == []
-
-
-@pytest.mark.parametrize("name", ["a/b", "a\0b", ".a", "", "a" * 300])
-def test_what_cannot_be_a_name_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(errors.TasksFailed, match="cannot be the name of a column"):
-        prepare(lambda row: {name: row}, X, tmp_path / "set", engine="serial")
-    with pytest.raises(tenfold.BadCall, match="expected the name of a folder"):
-        prepare(abs, X, "a\0b")  # type: ignore[arg-type]
