@@ -128,6 +128,11 @@ def test_it_is_a_source_and_the_data_of_a_fit(prepared: tenfold.Prepared, tmp_pa
     assert losses[0] == losses[1]
 
 
+def test_a_set_is_not_made_of_itself(prepared: tenfold.Prepared) -> None:
+    with pytest.raises(tenfold.BadCall, match="the source itself"):
+        tenfold.prepare(lambda pair: pair, prepared, str(prepared.folder), progress=False)
+
+
 def test_bad_numbers_are_refused(prepared: tenfold.Prepared) -> None:
     with pytest.raises(tenfold.BadCall, match=r"batch_size=0: .*; epochs=0: .*; shard=\(3, 3\): expected \(i, n\)"):
         prepared.iterate(0, epochs=0, shard=(3, 3))

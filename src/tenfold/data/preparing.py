@@ -19,6 +19,7 @@ from tenfold.data import stores, writing
 from tenfold.data.form import Form, batch_of, block_of, check_row, form_of, rows_of
 from tenfold.data.source import Part, Rows, Source, count, sample
 from tenfold.errors import BadCall, SampleFailed
+from tenfold.work.settled import settle
 
 FORM = "form.json"
 APART = "apart"
@@ -300,12 +301,4 @@ def read_form(folder: Path) -> Form:
 
 def write_form(folder: Path, form: Form) -> Form:
     """Settle the form of all rows, unless somebody was quicker; returns what is settled."""
-    partial = folder / f"{FORM}.{os.urandom(8).hex()}"  # a process on another machine may have our number
-    partial.write_text(json.dumps(form.as_json()))
-    try:
-        os.link(partial, folder / FORM)
-    except FileExistsError:
-        return read_form(folder)
-    finally:
-        partial.unlink()
-    return form
+    return Form.from_json(json.loads(settle(folder / FORM, json.dumps(form.as_json()))))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from tenfold.models import batching, nesting, sizing
 from tenfold.models.model import Model, Predict, loaded
 from tenfold.work.here import here
+from tenfold.work.settled import settle
 
 SHARE = 4
 """A batch may take a quarter of a seat's memory: the framework, the rows that are read and outputs are there too."""
@@ -56,18 +55,7 @@ class Predicting:
         """The size that the first worker to ask has found: with one size, numbers do not depend on who predicts."""
         task = here()
         path = task.shared / f"batch-{self._model.digest}"
-        if not path.exists():
-            limit = WITHOUT_LIMIT if task.memory is None else task.memory // SHARE
-            _settle(path, sizing.best_size(predict, inputs, limit))
-        return int(path.read_text())
-
-
-def _settle(path: Path, size: int) -> None:
-    partial = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
-    partial.write_text(str(size))
-    try:
-        os.link(partial, path)
-    except FileExistsError:  # somebody was quicker
-        pass
-    finally:
-        partial.unlink()
+        if path.exists():
+            return int(path.read_text())
+        limit = WITHOUT_LIMIT if task.memory is None else task.memory // SHARE
+        return int(settle(path, str(sizing.best_size(predict, inputs, limit))))

@@ -90,6 +90,8 @@ def make(
     accepts: Accepts | None = None,
 ) -> Prepared:
     """The set in `to`, made of what is there and what is missing."""
+    if isinstance(recipe.source, Prepared) and recipe.source.folder == Path(to).absolute():
+        raise BadCall(f"to={str(to)!r}: the source itself; each call would use what the last one made. Give another")
     parts = None if recipe.source.length is None else list(recipe.parts())
     place = Workplace(Path(to).absolute(), recipe.identity(settings.seed), parts, recipe.format)
     if not fresh and place.is_made():
