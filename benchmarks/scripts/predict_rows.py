@@ -43,47 +43,54 @@ def keras_predict():
     return model.predict(np.load(source, mmap_mode="r"), batch_size=BATCH, verbose=0)
 
 
+BLOCK = 25_000
+"""Rows that a task of the peers reads from the file: 78 MB."""
+
+
 def dask():
     import dask.array
     from distributed import Client, get_worker
 
-    rows = np.load(source, mmap_mode="r")
+    count = len(np.load(source, mmap_mode="r"))
 
-    def block(part):
+    def block(_, block_info):
         worker = get_worker()
         if not hasattr(worker, "model"):
             import keras
 
             worker.model = keras.models.load_model(path)
-        return worker.model.predict(part, batch_size=BATCH, verbose=0)
+        start, stop = block_info[0]["array-location"][0]
+        return worker.model.predict(np.load(source, mmap_mode="r")[start:stop], batch_size=BATCH, verbose=0)
 
     with Client(processes=True, n_workers=2, threads_per_worker=1, dashboard_address=None):
-        lazy = dask.array.from_array(rows, chunks=(25_000, -1))
-        found = dask.array.map_blocks(block, lazy, dtype="float32", chunks=(lazy.chunks[0], (10,)))
-        return found.compute()
+        places = dask.array.zeros((count, 1), chunks=(BLOCK, 1))
+        return dask.array.map_blocks(block, places, dtype="float32", chunks=(places.chunks[0], (10,))).compute()
 
 
 class Predictor:
+    """What Ray keeps in each of its actors."""
+
     def __init__(self):
         import keras
 
         self.model = keras.models.load_model(path)
+        self.rows = np.load(source, mmap_mode="r")
 
     def __call__(self, batch):
-        return {"data": self.model.predict(batch["data"], batch_size=BATCH, verbose=0)}
+        blocks = [self.rows[place * BLOCK : (place + 1) * BLOCK] for place in batch["id"]]
+        return {"data": np.concatenate([self.model.predict(b, batch_size=BATCH, verbose=0) for b in blocks])}
 
 
 def ray():
     import ray
 
-    rows = np.load(source, mmap_mode="r")
+    count = len(np.load(source, mmap_mode="r"))
     ray.init(include_dashboard=False, logging_level="error", log_to_driver=False)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.execution_options.preserve_order = True
-    blocks = [rows[start : start + 25_000] for start in range(0, len(rows), 25_000)]
-    data = ray.data.from_numpy([np.asarray(block) for block in blocks])
-    found = data.map_batches(Predictor, concurrency=2, batch_size=25_000)
+    data = ray.data.range(-(-count // BLOCK), override_num_blocks=-(-count // BLOCK))
+    found = data.map_batches(Predictor, concurrency=2, batch_size=1)
     arrays = [batch["data"] for batch in found.iter_batches(batch_size=None)]
     ray.shutdown()
     return np.concatenate(arrays)

@@ -75,30 +75,36 @@ def dask():
     from distributed import Client
 
     images = np.load(source, mmap_mode="r")
-    rows = max(1, len(images) // 64)
 
-    def block(part):
-        return np.stack([work(one) for one in part])
+    def block(_, block_info):
+        start, stop = block_info[0]["array-location"][0]
+        return np.stack([work(one) for one in np.load(source, mmap_mode="r")[start:stop]])
 
     shape = (64, 64, 3) if task != "tiny" else ()
     with Client(processes=True, n_workers=2, threads_per_worker=1, dashboard_address=None):
-        lazy = dask.array.from_array(images, chunks=(rows, *images.shape[1:]))
-        sizes = (lazy.chunks[0], *((n,) for n in shape))
-        return dask.array.map_blocks(block, lazy, dtype=images.dtype, chunks=sizes).compute()
+        ones = (1,) * len(shape)
+        places = dask.array.zeros((len(images), *ones), chunks=(max(1, len(images) // 64), *ones))
+        sizes = (places.chunks[0], *((n,) for n in shape))
+        return dask.array.map_blocks(block, places, dtype=images.dtype, chunks=sizes).compute()
 
 
 def ray():
     import ray
 
-    images = np.load(source, mmap_mode="r")
+    count = len(np.load(source, mmap_mode="r"))
+    rows = max(1, count // 64)
     ray.init(include_dashboard=False, logging_level="error", log_to_driver=False)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.execution_options.preserve_order = True
-    found = ray.data.from_numpy(np.asarray(images)).map_batches(
-        lambda batch: {"data": np.stack([work(one) for one in batch["data"]])}, batch_size=max(1, len(images) // 64)
-    )
-    arrays = [batch["data"] for batch in found.iter_batches(batch_size=None)]
+
+    def block(batch):
+        images = np.load(source, mmap_mode="r")
+        places = [image for place in batch["id"] for image in images[place * rows : (place + 1) * rows]]
+        return {"data": np.stack([work(one) for one in places])}
+
+    data = ray.data.range(-(-count // rows), override_num_blocks=-(-count // rows))
+    arrays = [batch["data"] for batch in data.map_batches(block, batch_size=1).iter_batches(batch_size=None)]
     ray.shutdown()
     return np.concatenate(arrays)
 
