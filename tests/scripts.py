@@ -93,7 +93,7 @@ def started(
             script.kill()
 
 
-def run(folder: Path, text: str, variables: Mapping[str, str] | None = None, seconds: float = 60.0) -> Ended:
+def run(folder: Path, text: str, variables: Mapping[str, str] | None = None, seconds: float = 120.0) -> Ended:
     """Run a script to its end; fails the test with everything it wrote where it does not end well."""
     with started(folder, text, variables) as script:
         ended = script.end(seconds)

@@ -19,13 +19,16 @@ Y = numpy.arange(103) % 4
 
 @pytest.fixture(scope="module", params=stores.FORMATS)
 def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tenfold.Prepared:
+    found = made(tmp_path_factory.mktemp("sets") / "set", request.param)
+    found.numpy()  # files that are mapped stay open from here on
+    return found
+
+
+def made(folder: Path, kind: Any) -> tenfold.Prepared:
     def pair(place: int) -> tuple[Any, int]:
         return X[place], int(Y[place])
 
-    folder = tmp_path_factory.mktemp("sets") / "set"
-    found = tenfold.prepare(pair, numpy.arange(103), folder, format=request.param, progress=False)
-    found.numpy()  # files that are mapped stay open from here on
-    return found
+    return tenfold.prepare(pair, numpy.arange(103), folder, format=kind, progress=False)
 
 
 _FEEDS = """
@@ -44,8 +47,8 @@ _FEEDS = """
 
 
 @pytest.mark.slow
-def test_all_frameworks_see_the_same_order(prepared: tenfold.Prepared, tmp_path: Path) -> None:
-    text = _FEEDS.format(folder=str(prepared.folder))
+def test_all_frameworks_see_the_same_order(tmp_path: Path) -> None:
+    text = _FEEDS.format(folder=str(made(tmp_path / "set", "npy").folder))
     ended = scripts.run(tmp_path, text, {"TF_CPP_MIN_LOG_LEVEL": "3"}, seconds=120)
     assert "the same" in ended.out
 
@@ -126,6 +129,12 @@ def test_it_is_a_source_and_the_data_of_a_fit(prepared: tenfold.Prepared, tmp_pa
         for data in (prepared, (X, Y))
     ]
     assert losses[0] == losses[1]
+
+
+def test_what_is_read_may_be_changed_and_what_is_viewed_is_the_same(prepared: tenfold.Prepared) -> None:
+    x, _ = prepared.read(3, 9)
+    x += 1
+    numpy.testing.assert_array_equal(prepared.view(3, 9)[0], X[3:9])
 
 
 def test_a_set_is_not_made_of_itself(prepared: tenfold.Prepared) -> None:

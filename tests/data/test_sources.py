@@ -70,6 +70,7 @@ def test_any_slice_is_the_plain_read(made: Made, opened: Source, data: st.DataOb
     start = data.draw(st.integers(0, length - 1))
     stop = data.draw(st.integers(start + 1, min(length, start + 150)))
     assert_rows(opened.read(start, stop), made.samples[start:stop])
+    assert_rows(opened.view(start, stop), made.samples[start:stop])
 
 
 def test_all_at_once(made: Made, opened: Source) -> None:

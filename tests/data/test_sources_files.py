@@ -316,7 +316,7 @@ def test_large_files_are_not_read_together() -> None:
 
 
 def test_how_many_files_a_part_has() -> None:
-    assert [cut_every(count) for count in (1, 2_000, 2_001, 4_000, 4_001, 1_000_000)] == [1, 1, 2, 2, 4, 512]
+    assert [cut_every(count) for count in (1, 500, 501, 1_000, 1_001, 1_000_000)] == [1, 1, 2, 2, 4, 2048]
 
 
 def test_one_more_file_of_a_table_leaves_the_parts_of_others(tmp_path: Path) -> None:

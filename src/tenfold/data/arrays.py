@@ -37,6 +37,9 @@ class InMemory(Source):
     def read(self, start: int, stop: int) -> Rows:
         return np.array(self._array[start:stop])  # a copy: what a function does to it is not done to the caller's
 
+    def view(self, start: int, stop: int) -> Rows:
+        return self._array[start:stop]
+
     def stamp(self, start: int, stop: int) -> str:
         return stamps.of_array(self._array[start:stop])
 
@@ -71,6 +74,9 @@ class Mapped(Source):
         return _row_bytes(shape, dtype)
 
     def read(self, start: int, stop: int) -> Rows:
+        return np.array(self.view(start, stop), order="C")
+
+    def view(self, start: int, stop: int) -> Rows:
         # Mapped for this only: a map has a descriptor, and there may be thousands of files.
         offset, dtype, shape, strides = self._place
         try:
@@ -78,7 +84,7 @@ class Mapped(Source):
             mapped: Array = np.ndarray(shape, dtype, buffer=raw, offset=offset, strides=strides)
         except (OSError, TypeError, ValueError) as error:  # beyond its end, to read would be the end of the process
             raise SampleUnreadable(f"{self._path}: cannot be read, or has become shorter: {error}") from error
-        return np.array(mapped[start:stop], order="C")
+        return mapped[start:stop]
 
     def stamp(self, start: int, stop: int) -> str:
         return stamps.of_texts(self._mark, start, stop)

@@ -78,7 +78,7 @@ class DaskFrame(_Computed):
     def __init__(self, value: Any, columns: Sequence[str] | None, name: str) -> None:
         wanted = chosen([str(column) for column in value.columns], columns, name, "columns")
         value = value.rename(columns={column: str(column) for column in value.columns})[wanted]
-        lengths = value.map_partitions(len).compute()
+        lengths = value.map_partitions(len).compute(scheduler=_there())
         super().__init__([0, *itertools.accumulate(int(length) for length in lengths)])
         self._value, self._mark, self._columns = value, value._name, wanted
 
@@ -94,3 +94,13 @@ class DaskFrame(_Computed):
         return (
             f"{self.length} rows of {', '.join(self._columns)}, computed by Dask in {len(self._edges) - 1} partitions"
         )
+
+
+def _there() -> Any:
+    """Where the caller's own Dask computes; threads where it asks for a client that is gone."""
+    from dask.base import get_scheduler
+
+    try:
+        return get_scheduler()
+    except RuntimeError:
+        return "threads"

@@ -57,10 +57,14 @@ class Prepared(Source):
         return len(self)
 
     def read(self, start: int, stop: int) -> Rows:
+        return self.form.nested([numpy.array(array) for array in self._arrays(start, stop)])
+
+    def view(self, start: int, stop: int) -> Rows:
+        return self.form.nested(self._arrays(start, stop))
+
+    def _arrays(self, start: int, stop: int) -> list[Array]:
         start, stop = max(0, start), min(stop, len(self))
-        if self._rows is None:
-            return self.form.nested(self._store.read(start, stop))
-        return self.form.nested(self._store.take(self._rows[start:stop]))
+        return self._store.read(start, stop) if self._rows is None else self._store.take(self._rows[start:stop])
 
     def take(self, rows: Array) -> Rows:
         """Any rows, in the order that is asked for."""

@@ -53,15 +53,19 @@ class InMemory:
         return self._arrays
 
 
-class Npy:
-    """An `.npy` file for each column, mapped."""
+class InFolder:
+    """What stores of files share: pickled as the name of their folder, opened where they are read."""
 
     def __init__(self, folder: Path, form: Form) -> None:
         self._folder = folder
         self._form = form
 
     def __reduce__(self) -> Any:
-        return Npy, (self._folder, self._form)
+        return type(self), (self._folder, self._form)
+
+
+class Npy(InFolder):
+    """An `.npy` file for each column, mapped."""
 
     @cached_property
     def _maps(self) -> list[Array]:
@@ -78,15 +82,8 @@ class Npy:
         return list(self._maps)
 
 
-class Zarr:
+class Zarr(InFolder):
     """One Zarr group with an array for each column."""
-
-    def __init__(self, folder: Path, form: Form) -> None:
-        self._folder = folder
-        self._form = form
-
-    def __reduce__(self) -> Any:
-        return Zarr, (self._folder, self._form)
 
     @cached_property
     def _arrays(self) -> list[Any]:
@@ -105,15 +102,8 @@ class Zarr:
         return [numpy.asarray(array[:]) for array in self._arrays]
 
 
-class Parquet:
+class Parquet(InFolder):
     """One Parquet file. A row that is an array is a list of a fixed length in it."""
-
-    def __init__(self, folder: Path, form: Form) -> None:
-        self._folder = folder
-        self._form = form
-
-    def __reduce__(self) -> Any:
-        return Parquet, (self._folder, self._form)
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -154,12 +144,8 @@ class Parquet:
         return self.read(0, self._starts[-1])
 
 
-class Raw:
+class Raw(InFolder):
     """`.npy` files that are still being written: without their header, and read by place."""
-
-    def __init__(self, folder: Path, form: Form) -> None:
-        self._folder = folder
-        self._form = form
 
     def read(self, start: int, stop: int) -> list[Array]:
         return writing.read(self._folder, self._form, start, stop)

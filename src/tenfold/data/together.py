@@ -45,7 +45,12 @@ class Together(Source):
         return sum(member.sample_bytes for _, member in self._named())
 
     def read(self, start: int, stop: int) -> Rows:
-        found = {key: member.read(start, stop) for key, member in self._named()}
+        return self._nested({key: member.read(start, stop) for key, member in self._named()})
+
+    def view(self, start: int, stop: int) -> Rows:
+        return self._nested({key: member.view(start, stop) for key, member in self._named()})
+
+    def _nested(self, found: dict[Any, Rows]) -> Rows:
         return found if isinstance(self._members, dict) else tuple(found.values())
 
     def stamp(self, start: int, stop: int) -> str:

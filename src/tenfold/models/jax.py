@@ -18,6 +18,10 @@ class JaxModel(FunctionModel):
 
     modules = ("jax",)
 
+    @property
+    def changes_nothing(self) -> bool:
+        return True
+
     def load(self) -> Predict:
         return _Running(parcel.unpack(self.content), self.output)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import sys
 import types
 import zipfile
@@ -31,6 +32,10 @@ class KerasModel(Model):
     """Holds a parcel: the bytes, the classes and functions to open them with, and whether they are trusted."""
 
     modules = ("keras",)
+
+    @property
+    def changes_nothing(self) -> bool:
+        return os.environ.get("KERAS_BACKEND") != "torch"  # whose layers may work in place
 
     def load(self) -> Predict:
         try:

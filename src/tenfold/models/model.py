@@ -61,6 +61,11 @@ class Model(ABC):
             found.update(self.content)
             object.__setattr__(self, "digest", found.hexdigest())
 
+    @property
+    def changes_nothing(self) -> bool:
+        """It never writes into the rows that it is given, so that they may be where they lie in a file."""
+        return False
+
     @abstractmethod
     def load(self) -> Predict:
         """Make it ready; called in a worker, by `loaded` alone."""

@@ -27,6 +27,11 @@ class Predicting:
         self._batch_size = batch_size
         self._found: int | None = batch_size
 
+    @property
+    def changes_nothing(self) -> bool:
+        """Rows may be where they lie in a file."""
+        return self._model.changes_nothing
+
     def __tenfold_parts__(self) -> dict[str, Any]:
         return {**self._model.__tenfold_parts__(), "columns": self._x, "batch_size": self._batch_size}
 

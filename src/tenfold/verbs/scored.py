@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tenfold.data.roles import Roles
-from tenfold.data.source import Part, Source, count
+from tenfold.data.source import Part, Rows, Source, count
 from tenfold.errors import BadCall
 from tenfold.metrics.scoring import Scoring, Tally
 from tenfold.models.predicting import Predicting
@@ -47,7 +47,7 @@ class Scored:
 
     def __call__(self, item: tuple[str, Part]) -> tuple[str, dict[str, Tally]]:
         name, part = item
-        rows = self._sources[name].read(part.start, part.stop) if part.rows is None else part.rows
+        rows = self._read(name, part) if part.rows is None else part.rows
         roles = self._roles
         inputs, truth = roles.x(rows), roles.truth(rows)
         found = {}
@@ -61,6 +61,11 @@ class Scored:
             )
         assert count(rows) == part.stop - part.start
         return name, found
+
+    def _read(self, name: str, part: Part) -> Rows:
+        harmless = all(predicting.changes_nothing for predicting in self._predicting.values())
+        source = self._sources[name]
+        return (source.view if harmless else source.read)(part.start, part.stop)
 
 
 def _parts(predicting: Predicting) -> dict[str, Any]:

@@ -13,11 +13,14 @@ import functools
 import importlib.util
 import sys
 import sysconfig
+import threading
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+_parsing = threading.Lock()
+"""CPython 3.11 counts the depth of syntax trees for all threads together: two at a time fail with a SystemError."""
 _NEVER = frozenset({"tenfold", "__main__", "__mp_main__"})
 
 
@@ -110,12 +113,14 @@ def _imported_names(code: types.CodeType) -> Iterator[str]:
             yield from _imported_names(constant)
 
 
-def _imports_of_source(content: bytes, name: str, *, is_package: bool) -> Iterable[str]:
+@functools.lru_cache(maxsize=4096)
+def _imports_of_source(content: bytes, name: str, *, is_package: bool) -> list[str]:
     """Every module that a source imports anywhere in it, its own packages first."""
     parents = name.split(".")[: None if is_package else -1]
     found = [".".join(name.split(".")[:depth]) for depth in range(1, name.count(".") + 1)]
     try:
-        tree = ast.parse(content)
+        with _parsing:
+            tree = ast.parse(content)
     except (SyntaxError, ValueError):
         return found
     for step in ast.walk(tree):

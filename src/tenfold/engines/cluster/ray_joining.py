@@ -13,7 +13,8 @@ from tenfold import machine
 from tenfold.engines.cluster.ray_watch import Watch
 from tenfold.errors import BadCall, ClusterLost
 
-_HICCUP = "Starting Ray client server failed"  # on a busy machine, now and then; it works the next time
+_HICCUPS = ("Starting Ray client server failed", "ZombieProcess")
+"""How Ray fails to start its server for a client on a busy machine, now and then; it works the next time."""
 CONNECT_LIMIT = 5.0  # seconds until an address counts as unreachable
 
 _lock = threading.Lock()
@@ -99,7 +100,7 @@ def _connect(address: str) -> None:
             ray.init(address=_find(where), **options)
             return
         except Exception as error:
-            if not again or _HICCUP not in str(error):
+            if not again or not any(hiccup in str(error) for hiccup in _HICCUPS):
                 raise ClusterLost(f"no Ray cluster answers at {address}: {type(error).__name__}: {error}") from error
 
 
