@@ -7,6 +7,7 @@ person at this machine keeps warm, and a TensorFlow that says nothing.
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 import subprocess
@@ -15,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -58,6 +60,21 @@ class Agreement:
         pairs = zip(losses, self._first, strict=True)
         if not losses or not all(math.isclose(*pair, rel_tol=1e-3, abs_tol=1e-3) for pair in pairs):
             raise ScriptFailed(f"the scripts disagree: {losses} and {self._first}")
+
+
+class SameRows:
+    """Refuses a contestant that does not end with the rows that the first one had; returns its seconds."""
+
+    def __init__(self, tolerance: float) -> None:
+        self._tolerance = tolerance
+        self._first: dict[str, Any] | None = None
+
+    def __call__(self, printed: str) -> float:
+        found = json.loads(printed.splitlines()[-1])
+        first = self._first = self._first or found
+        if found["rows"] != first["rows"] or not math.isclose(found["sum"], first["sum"], rel_tol=self._tolerance):
+            raise ScriptFailed(f"the results disagree: {found} and {first}")
+        return float(found["seconds"])
 
 
 def command(script: str, *arguments: object) -> list[str]:

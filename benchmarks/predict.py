@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import subprocess
 import sys
 import tempfile
@@ -69,7 +68,7 @@ def measure(folder: Path, rows: int, chosen: Options) -> tuple[dict[str, list[fl
     _write(tenth, rows // 10)
     with launch.environment() as variables:
         _model(model, variables)
-        check = Agreement()
+        check = launch.SameRows(1e-4)
         runs = {n: partial(_run, n, source, model, folder, variables, check) for n in (TENFOLD, *PEERS)}
         found = take_turns(runs, chosen.repeats)
         _, printed = launch.run(launch.command("predict_rows", "memory", source, model, "-"), variables)
@@ -95,24 +94,13 @@ def _model(path: Path, variables: dict[str, str]) -> None:
     subprocess.run([sys.executable, "-c", code, str(path)], check=True, env=variables)
 
 
-def _run(name: str, source: Path, model: Path, folder: Path, variables: dict[str, str], check: Agreement) -> float:
+def _run(
+    name: str, source: Path, model: Path, folder: Path, variables: dict[str, str], check: launch.SameRows
+) -> float:
     with tempfile.TemporaryDirectory(dir=folder) as to:
         words = launch.command("predict_rows", name, source, model, Path(to) / "set")
         _, printed = launch.run(words, variables)
-    return check(json.loads(printed.splitlines()[-1]))
-
-
-class Agreement:
-    """Refuses a contestant that does not predict what the first one did."""
-
-    def __init__(self) -> None:
-        self._first: dict[str, Any] | None = None
-
-    def __call__(self, found: dict[str, Any]) -> float:
-        first = self._first = self._first or found
-        if found["rows"] != first["rows"] or not math.isclose(found["sum"], first["sum"], rel_tol=1e-4):
-            raise launch.ScriptFailed(f"the predictions disagree: {found} and {first}")
-        return float(found["seconds"])
+    return check(printed)
 
 
 def _watched(source: Path, model: Path, folder: Path, variables: dict[str, str]) -> dict[str, Any]:

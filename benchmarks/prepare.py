@@ -8,13 +8,10 @@ number of cores. Times are from after the imports to the last row; then tenfold 
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import launch
 import numpy
@@ -65,7 +62,7 @@ def measure(
     if not source.exists():
         _write(source, count, () if task == "tiny" else (128, 128, 3))
     repeats = 1 if count >= 20_000 else chosen.repeats  # minutes each
-    check = Agreement()
+    check = launch.SameRows(1e-5)
     with launch.environment() as variables:
         runs = {name: partial(_run, name, task, source, folder, variables, check) for name in (TENFOLD, *peers)}
         turns = take_turns(runs, repeats)
@@ -82,34 +79,21 @@ def _write(path: Path, count: int, shape: tuple[int, ...]) -> None:
     target.flush()
 
 
-def _run(name: str, task: str, source: Path, folder: Path, variables: dict[str, str], check: Agreement) -> float:
+def _run(name: str, task: str, source: Path, folder: Path, variables: dict[str, str], check: launch.SameRows) -> float:
     with tempfile.TemporaryDirectory(dir=folder) as to:
         return _call(name, task, source, Path(to) / "set", variables, check)
 
 
-def _again(task: str, source: Path, folder: Path, variables: dict[str, str], check: Agreement) -> float:
+def _again(task: str, source: Path, folder: Path, variables: dict[str, str], check: launch.SameRows) -> float:
     with tempfile.TemporaryDirectory(dir=folder) as to:
         for _ in range(2):
             seconds = _call(TENFOLD, task, source, Path(to) / "set", variables, check)
         return seconds
 
 
-def _call(name: str, task: str, source: Path, to: Path, variables: dict[str, str], check: Agreement) -> float:
+def _call(name: str, task: str, source: Path, to: Path, variables: dict[str, str], check: launch.SameRows) -> float:
     _, printed = launch.run(launch.command("prepare_images", name, task, source, to), variables)
-    return check(json.loads(printed.splitlines()[-1]))
-
-
-class Agreement:
-    """Refuses a contestant that does not end with the rows that the first one had."""
-
-    def __init__(self) -> None:
-        self._first: dict[str, Any] | None = None
-
-    def __call__(self, found: dict[str, Any]) -> float:
-        first = self._first = self._first or found
-        if found["rows"] != first["rows"] or not math.isclose(found["sum"], first["sum"], rel_tol=1e-5):
-            raise launch.ScriptFailed(f"the results disagree: {found} and {first}")
-        return float(found["seconds"])
+    return check(printed)
 
 
 def table(title: str, turns: dict[str, list[float]]) -> Table:

@@ -168,7 +168,7 @@ def test_dask_of_unknown_shape() -> None:
         source(value[value > 4])
 
 
-@pytest.mark.parametrize(("package", "name"), [("zarr", "x.zarr/a"), ("h5py", "x.h5"), ("PIL", "x.png")])
+@pytest.mark.parametrize(("package", "name"), [("zarr", "x.zarr/a"), ("h5py", "x.h5"), ("PIL.Image", "x.png")])
 def test_a_package_is_missing(package: str, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(name)
     monkeypatch.setitem(sys.modules, package, None)

@@ -12,16 +12,12 @@ from typing import Any
 import numpy as np
 
 from tenfold.data.source import Rows
-from tenfold.machine.installed import missing
+from tenfold.machine.installed import imported
 
 
 def library() -> Any:
     """pyarrow; a clear error where it is not installed."""
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise missing("pyarrow, which tables need,", "data") from error
-    return pyarrow
+    return imported("pyarrow", "pyarrow, which tables need,", "data")
 
 
 def rows(table: Any, floats: frozenset[str] = frozenset()) -> Rows:

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import numpy
 
+from tenfold.data.stacking import as_array
 from tenfold.errors import BadCall
 
 ALONE = "data"
@@ -101,13 +102,6 @@ def form_of(result: Any, *, batched: bool) -> Form:
     if not columns:
         raise BadCall("an empty dict or tuple has no columns")
     return Form(nesting, tuple(columns))
-
-
-def as_array(value: Any) -> numpy.ndarray[Any, Any]:
-    """A tensor of any framework too, wherever it is."""
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
-    return numpy.asarray(value)
 
 
 def _named(result: Any) -> tuple[Nesting, Mapping[str, Any]]:

@@ -15,16 +15,12 @@ from tenfold.data.naming import chosen
 from tenfold.data.source import Rows, Source
 from tenfold.data.together import Together
 from tenfold.errors import BadCall, SampleUnreadable
-from tenfold.machine.installed import missing
+from tenfold.machine.installed import imported
 
 
 def library() -> Any:
     """h5py; a clear error where it is not installed."""
-    try:
-        import h5py
-    except ImportError as error:
-        raise missing("h5py, which this source needs,", "data") from error
-    return h5py
+    return imported("h5py", "h5py, which this source needs,", "data")
 
 
 def at(path: str, columns: Sequence[str] | None, name: str) -> Source:

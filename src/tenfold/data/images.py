@@ -14,7 +14,7 @@ from tenfold.data import stacking
 from tenfold.data.listed import Listed
 from tenfold.data.source import Rows
 from tenfold.errors import SampleUnreadable
-from tenfold.machine.installed import missing
+from tenfold.machine.installed import imported
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 
@@ -24,11 +24,7 @@ _GUESS = 1 << 20  # bytes of an image where the first one cannot be opened
 
 def library() -> Any:
     """Pillow's Image; a clear error where it is not installed."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise missing("Pillow, which images need,", "data") from error
-    return Image
+    return imported("PIL.Image", "Pillow, which images need,", "data")
 
 
 class Images(Listed):

@@ -13,7 +13,7 @@ import numpy
 
 from tenfold.data import writing
 from tenfold.data.form import Column, Form
-from tenfold.errors import MissingPackage
+from tenfold.machine.installed import imported
 
 Format = Literal["npy", "zarr", "parquet"]
 Array = numpy.ndarray[Any, Any]
@@ -243,16 +243,8 @@ def _from_arrow(found: Any, column: Column) -> Array:
 
 
 def _zarr() -> Any:
-    try:
-        import zarr
-    except ImportError as error:
-        raise MissingPackage("format='zarr' needs zarr: pip install 'tenfold[data]'") from error
-    return zarr
+    return imported("zarr", "Zarr, which format='zarr' needs,", "data")
 
 
 def _parquet() -> Any:
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        raise MissingPackage("format='parquet' needs pyarrow: pip install 'tenfold[data]'") from error
-    return pyarrow.parquet
+    return imported("pyarrow.parquet", "pyarrow, which format='parquet' needs,", "data")

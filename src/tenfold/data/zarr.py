@@ -15,16 +15,12 @@ from tenfold.data.naming import chosen
 from tenfold.data.source import Rows, Source
 from tenfold.data.together import Together
 from tenfold.errors import BadCall, SampleUnreadable
-from tenfold.machine.installed import missing
+from tenfold.machine.installed import imported
 
 
 def library() -> Any:
     """Zarr; a clear error where it is not installed."""
-    try:
-        import zarr
-    except ImportError as error:
-        raise missing("Zarr, which this source needs,", "data") from error
-    return zarr
+    return imported("zarr", "Zarr, which this source needs,", "data")
 
 
 def at(path: str, columns: Sequence[str] | None, name: str) -> Source:

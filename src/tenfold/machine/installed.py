@@ -1,6 +1,9 @@
-"""Which optional packages are installed, found without importing them (an import costs seconds)."""
+"""Which optional packages are installed, found without importing them (an import costs seconds); and their imports."""
 
 from __future__ import annotations
+
+import importlib
+from typing import Any
 
 from tenfold.errors import MissingPackage
 
@@ -25,3 +28,11 @@ def command(extra: str) -> str:
 def missing(what: str, extra: str) -> MissingPackage:
     """The error to raise when `what` was asked for and its package is not installed."""
     return MissingPackage(f"{what} is not installed; install it with: {command(extra)}")
+
+
+def imported(module: str, what: str, extra: str) -> Any:
+    """An optional module, imported now; the error with the command where it is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise missing(what, extra) from error

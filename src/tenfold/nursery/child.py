@@ -22,7 +22,6 @@ import faulthandler
 import importlib
 import os
 import resource
-import shutil
 import signal
 import socket
 import sys
@@ -36,7 +35,7 @@ from tenfold.machine.memory import private
 from tenfold.nursery import alone, client, groups
 from tenfold.nursery.slate import LARGEST, OPENING, Slate
 from tenfold.nursery.wire import Closed, Wire
-from tenfold.work import parcel
+from tenfold.work import folders, parcel
 from tenfold.work.outcome import Failure
 from tenfold.work.run import Job, Runner, raised, unsendable
 from tenfold.work.settle import settle
@@ -70,9 +69,7 @@ def live_spawned(wire: int, out: int, err: int, slate: int, *, life: int) -> Non
 
 def _die_with_caller(life: int, scratch: list[str]) -> None:
     os.read(life, 1)  # returns when the caller's end closes, and the kernel does that even on SIGKILL
-    for path in scratch:
-        while os.path.exists(path):  # other workers are removing it, too, and get in each other's way
-            shutil.rmtree(path, ignore_errors=True)
+    folders.remove_and_end(scratch)
     with contextlib.suppress(OSError):
         os.killpg(0, signal.SIGKILL)
 

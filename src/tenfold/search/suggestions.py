@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tenfold.machine.installed import missing
+from tenfold.machine.installed import imported, missing
 from tenfold.search.space import Space
 from tenfold.work import seeds
 
@@ -31,11 +31,7 @@ EVERYTHING = 10**9
 
 def library() -> Any:
     """Optuna; a clear error where it is not installed."""
-    try:
-        import optuna
-    except ImportError as error:
-        raise missing("Optuna, which tenfold.tune needs,", "tune") from error
-    return optuna
+    return imported("optuna", "Optuna, which tenfold.tune needs,", "tune")
 
 
 @contextlib.contextmanager

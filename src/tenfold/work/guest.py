@@ -12,7 +12,6 @@ import fcntl
 import functools
 import os
 import resource
-import shutil
 import socket
 import struct
 import sys
@@ -23,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenfold.plan.seats import Seat
-from tenfold.work import parcel
+from tenfold.work import folders, parcel
 from tenfold.work.outcome import Failure
 from tenfold.work.run import Job, Runner, raised, unsendable
 from tenfold.work.settle import lent
@@ -99,9 +98,7 @@ def _die_with_host() -> None:
     for started in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
             started.kill()
-    for path in _scratch:
-        while os.path.exists(path):  # other workers are removing it, too, and get in each other's way
-            shutil.rmtree(path, ignore_errors=True)
+    folders.remove_and_end(_scratch)
     os._exit(1)
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from tenfold import machine
 from tenfold.errors import BadCall
 from tenfold.plan.seats import GpuShare, Seat
-from tenfold.work import noted, seeds
+from tenfold.work import folders, noted, seeds
 from tenfold.work.leg import Halted, Judge, Leg, Why
 from tenfold.work.outcome import shorten
 
@@ -119,17 +119,12 @@ class Here:
 
         Without `run=` it is removed when the call ends. A second attempt finds what the first one left.
         """
-        Path(self._folder).mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = folder_of(self._folder, self.place)
-        path.mkdir(mode=0o700, exist_ok=True)
-        return path
+        return folders.make(folder_of(self._folder, self.place))
 
     @property
     def shared(self) -> Path:
         """A folder that the tasks of this call on this machine share, made on first use and kept with the run."""
-        path = Path(self._folder) / SHARED
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return path
+        return folders.make(Path(self._folder) / SHARED)
 
     def report(self, step: int, /, **values: float) -> None:
         """Tell the caller how it is going: shown with the progress, kept in the journal.
