@@ -10,6 +10,7 @@ import contextlib
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -91,6 +92,16 @@ def run(words: Sequence[str], variables: dict[str, str]) -> tuple[float, str]:
     return seconds, output[0]
 
 
+def timed(words: Sequence[str], variables: dict[str, str], check: SameRows) -> float:
+    """The seconds that a script says it took; LIMIT for one that is given up."""
+    try:
+        _, printed = run(words, variables)
+    except subprocess.TimeoutExpired:
+        print(f"  given up after {LIMIT:g} s: {' '.join(words)}", file=sys.stderr, flush=True)
+        return LIMIT
+    return check(printed)
+
+
 def weigh(words: Sequence[str], variables: dict[str, str], also: Iterable[int] = ()) -> tuple[int, str]:
     """The most memory (sum of PSS) of a script and all that it started, and of `also`; what it printed.
 
@@ -126,6 +137,13 @@ def _strays(variables: dict[str, str]) -> Iterator[int]:
                 yield int(entry.name)
 
 
+def _end_strays(variables: dict[str, str]) -> None:
+    """End what a script that was given up has started: it would disturb the next one."""
+    for pid in _strays(variables):
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
 def _pss(process: psutil.Process) -> int:
     with contextlib.suppress(psutil.Error, OSError):
         return int(process.memory_full_info().pss)
@@ -150,6 +168,7 @@ def _started(
             if process.poll() is None:
                 process.kill()
                 process.wait()
+                _end_strays(variables)
         for file in (stdout, stderr):
             file.seek(0)
             output.append(file.read().decode(errors="replace"))

@@ -99,8 +99,7 @@ def _run(
 ) -> float:
     with tempfile.TemporaryDirectory(dir=folder) as to:
         words = launch.command("predict_rows", name, source, model, Path(to) / "set")
-        _, printed = launch.run(words, variables)
-    return check(printed)
+        return launch.timed(words, variables, check)
 
 
 def _watched(source: Path, model: Path, folder: Path, variables: dict[str, str]) -> dict[str, Any]:

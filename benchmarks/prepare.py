@@ -92,8 +92,7 @@ def _again(task: str, source: Path, folder: Path, variables: dict[str, str], che
 
 
 def _call(name: str, task: str, source: Path, to: Path, variables: dict[str, str], check: launch.SameRows) -> float:
-    _, printed = launch.run(launch.command("prepare_images", name, task, source, to), variables)
-    return check(printed)
+    return launch.timed(launch.command("prepare_images", name, task, source, to), variables, check)
 
 
 def table(title: str, turns: dict[str, list[float]]) -> Table:

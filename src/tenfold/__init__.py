@@ -37,11 +37,13 @@ if TYPE_CHECKING:
     from tenfold.search.space import logint as logint
     from tenfold.search.space import loguniform as loguniform
     from tenfold.search.space import uniform as uniform
+    from tenfold.training.trained import Trained as Trained
     from tenfold.verbs.evaluate import evaluate as evaluate
     from tenfold.verbs.fit import Fit as Fit
     from tenfold.verbs.map import map as map  # noqa: A004
     from tenfold.verbs.predict import predict as predict
     from tenfold.verbs.prepare import prepare as prepare
+    from tenfold.verbs.train import train as train
     from tenfold.verbs.tune import tune as tune
     from tenfold.verbs.warm import warm as warm
     from tenfold.work.here import here as here
@@ -55,6 +57,8 @@ _HOMES = {
     "predict": "tenfold.verbs.predict",
     "evaluate": "tenfold.verbs.evaluate",
     "tune": "tenfold.verbs.tune",
+    "train": "tenfold.verbs.train",
+    "Trained": "tenfold.training.trained",
     "warm": "tenfold.verbs.warm",
     "Fit": "tenfold.verbs.fit",
     "FitResult": "tenfold.fuse.result",

@@ -16,9 +16,9 @@ Rows = Any
 """Samples read at once: an array (a sample is a row of it), a tuple or dict of arrays of equal length, nested as the
 source has them (a sample is the same with a row of each), or a list of samples that are not arrays of one shape."""
 
-PARTS = 500
+PARTS = 250
 """Into how many parts a source is cut: few enough to be handed out at no cost, many enough to be shared out evenly."""
-PART_BYTES = 8 << 20
+PART_BYTES = 16 << 20
 """Above which a part is not read at once, so that memory does not depend on the length of the source."""
 
 

@@ -21,8 +21,10 @@ LEAST, MOST = 32, 8192
 ANY = tuple(LEAST << step for step in range((MOST // LEAST).bit_length()))
 COMPILED = (256, 1024, 4096)
 """Few, because each is a compilation."""
-WORTH = 1.05
-"""A size is taken when it is faster by more than this: less is noise, and memory is not free."""
+NOISE = 0.95
+"""Of the best speed, which is as good: then the larger size is taken, whose rows cost less besides the model."""
+ENOUGH = 0.05
+"""Seconds of a batch beside which nothing is left to save."""
 _SECONDS = 0.05
 _REPEATS = 5
 """A size is tried for so long, or so often, and its best time counts: what else the machine does only adds to it."""
@@ -51,21 +53,19 @@ def sizes(*, fixed: bool) -> tuple[int, ...]:
 
 
 def goes_on(tried: Sequence[Tried], size: int, limit: int | None) -> bool:
-    """Whether `size` is worth trying after those: the last was faster than all before it, and it will fit."""
+    """Whether `size` is worth trying after those: the last was no slower than those before it, and short; it fits."""
     if not tried:
         return True
     last = tried[-1]
     fits = limit is None or last.memory * size / last.size <= limit
-    return fits and chosen(tried, limit) == last.size
+    return fits and last.seconds < ENOUGH and chosen(tried, limit) == last.size
 
 
 def chosen(tried: Sequence[Tried], limit: int | None) -> int:
-    """The best of those: a larger one only where it is clearly faster; the smallest where none fits."""
-    best = tried[0]
-    for one in tried[1:]:
-        if one.speed > best.speed * WORTH and (limit is None or one.memory <= limit):
-            best = one
-    return best.size
+    """The largest of those that are as fast as the fastest; the smallest where none fits."""
+    fitting = [one for one in tried if limit is None or one.memory <= limit] or [tried[0]]
+    fastest = max(one.speed for one in fitting)
+    return max(one.size for one in fitting if one.speed >= fastest * NOISE)
 
 
 def even(rows: int, at_most: int) -> int:

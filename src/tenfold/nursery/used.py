@@ -15,6 +15,10 @@ _COMPANIONS = ("scipy", "pandas", "skimage", "PIL")
 """Not frameworks, and often imported with one. Known to start no threads when they are imported."""
 
 
+_LAZY = {"skimage": ("skimage.transform._warps", "skimage.filters", "skimage.color")}
+"""Of a package that imports its parts when they are asked for: the parts that most ask for."""
+
+
 def members(function: Callable[..., Any]) -> tuple[str, ...]:
     """Names of the frameworks that `function` uses, as `tenfold.frameworks` calls them."""
     roots = {name.partition(".")[0] for name in _named(function, set())}
@@ -23,7 +27,8 @@ def members(function: Callable[..., Any]) -> tuple[str, ...]:
 
 def preloads(root: str) -> tuple[str, ...]:
     """What to import ahead when the framework whose module is `root` is about to be used."""
-    return next((member.modules for member in frameworks.every().values() if member.modules[0] == root), (root,))
+    known = {member.modules[0]: member.modules for member in frameworks.every().values()} | _LAZY
+    return known.get(root, (root,))
 
 
 def modules(function: Callable[..., Any]) -> list[str]:

@@ -49,7 +49,7 @@ def map(  # noqa: A001
     settings = Settings(cpus, gpus, memory, workers, isolate, retries, timeout, seed, engine, run, fresh, progress)
     _check(task, items, on_error, settings)
     results = over(task, items, settings, on_error=on_error)
-    _raise(results, on_error)
+    raise_failures(results, on_error)
     return results
 
 
@@ -93,7 +93,7 @@ def _check(task: object, items: object, on_error: object, settings: Settings) ->
         raise BadCall("; ".join(faults))
 
 
-def _raise(results: Results, on_error: OnError) -> None:
+def raise_failures(results: Results, on_error: OnError) -> None:
     failures = results.failures if on_error != "collect" else []
     if not failures:
         return

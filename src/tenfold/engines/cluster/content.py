@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tenfold.engines.cluster import facts
+from tenfold.machine.host import host
 from tenfold.nursery import warming
 
 CHUNK = 32 << 20  # bytes in one message: enough to fill a fast network, too few to matter in memory
@@ -41,7 +41,7 @@ def announce(handle: int, *, travels: bool) -> Notice:
     """In the caller: tell of the content of some shared memory. A digest takes a second for a gigabyte."""
     size = os.fstat(handle).st_size
     digest = _digest(handle, size) if travels else os.urandom(16).hex()
-    return Notice(digest, size, facts.host(), _address(handle), travels)
+    return Notice(digest, size, host(), _address(handle), travels)
 
 
 def _digest(handle: int, size: int) -> str:
@@ -128,7 +128,7 @@ def _find(notice: Notice) -> int | None:
     """A new descriptor of the content: the caller's own, what was sent to us, or to another process of this machine."""
     if notice.digest in _whole:
         return os.dup(_whole[notice.digest])
-    if notice.host == facts.host():
+    if notice.host == host():
         return _open(notice.path, notice.size, "tenfold")
     note = _note(notice.digest)
     return _open(note.read_text(), notice.size, _named(notice)) if note.exists() else None

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import os
 import platform
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 import tenfold
 from tenfold import frameworks, machine
 from tenfold.machine import Machine, installed
+from tenfold.machine.host import host
 
 ALWAYS = ("tenfold", "numpy", "cloudpickle")
 """Packages whose version must be the same everywhere: they read what the others have written."""
@@ -49,15 +47,6 @@ def _versions() -> dict[str, str]:
         if found is not None:
             versions[name] = found
     return versions
-
-
-@functools.cache
-def host() -> str:
-    """A name for this machine, as far as memory can be shared: containers and network namespaces are others."""
-    parts = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("pid", "net") if Path(f"/proc/self/ns/{kind}").exists()]
-    boot = Path("/proc/sys/kernel/random/boot_id")
-    parts.append(boot.read_text().strip() if boot.exists() else socket.gethostname())
-    return hashlib.blake2b(" ".join(parts).encode(), digest_size=8).hexdigest()
 
 
 def differences(here: Facts, there: Facts, members: Iterable[str]) -> list[str]:

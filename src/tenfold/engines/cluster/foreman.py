@@ -23,10 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from tenfold.engines import Batch, Event, FinishedLarge, stop_overdue
-from tenfold.engines.cluster import bundle, content, facts
+from tenfold.engines.cluster import bundle, content
 from tenfold.engines.cluster.content import Notice
 from tenfold.engines.cluster.errands import Errands, Filed
 from tenfold.engines.local import LocalCrew
+from tenfold.machine.host import host
 from tenfold.nursery import client
 from tenfold.nursery.load import Load
 from tenfold.nursery.surroundings import SHARED, Surroundings, surroundings
@@ -128,7 +129,7 @@ class Foreman:
         own = Path(tempfile.mkdtemp(prefix="tenfold-own-"))
         try:
             bundle.unfold(self._contract.own_modules, own)
-            errands = Errands(self._contract.job, is_here=self._contract.host == facts.host())
+            errands = Errands(self._contract.job, is_here=self._contract.host == host())
             plan = Plan(self._seats, self._contract.isolate, (), Needs(), None)
             crew = LocalCrew(self._load(), replace(errands.job, timeout=None), plan, self._surroundings(own))
             try:
@@ -193,7 +194,7 @@ class Foreman:
 
 
 def _environment(contract: Contract) -> dict[str, str]:
-    base = {} if contract.host == facts.host() else os.environ
+    base = {} if contract.host == host() else os.environ
     # Which GPUs a task sees is for its seat to say; a nursery serves tasks on all of them.
     return {name: value for name, value in {**base, **contract.environment}.items() if name != VISIBLE}
 

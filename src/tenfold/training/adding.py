@@ -1,0 +1,79 @@
+"""Adds up the vectors of workers on one machine, in memory that they share: no server, no socket, no copy.
+
+Every worker has a slot, where its vector is computed in place. When all have arrived, each adds up one slice of all
+slots; when all slices are there, everybody reads the whole sum. Which worker has got how far stands in a row of
+counters, each written by one worker alone. A worker that waits looks at them, and now and then asks whether the others
+are still there.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy
+
+SPINS = 200  # looks in a row before the core is offered to others
+YIELDS = 2000  # offers before it sleeps: a few milliseconds
+NAP = 50e-6
+ASK_EVERY = 0.002  # seconds between two questions whether the others are still there
+_LINE = 8  # counters in a cache line: each worker's own, so that writing one disturbs nobody
+
+
+class Shared:
+    """The slots of one group of workers, and this worker's place among them."""
+
+    def __init__(self, path: Path, rank: int, count: int, size: int) -> None:
+        self.rank = rank
+        self.count = count
+        self._arrived, self._added = 0, count * _LINE
+        counters = 2 * count * _LINE * 8
+        length = counters + (count + 1) * size * 4
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            os.ftruncate(handle, length)  # by each of them, to the same length: it begins with zeros
+            self._memory = mmap.mmap(handle, length)
+        finally:
+            os.close(handle)
+        self._counters = memoryview(self._memory)[:counters].cast("q")
+        slots = numpy.frombuffer(self._memory, numpy.float32, (count + 1) * size, counters).reshape(count + 1, size)
+        self.slot: numpy.ndarray = slots[rank]
+        """Where this worker's vector goes."""
+        self._slots, self._total = slots[:count], slots[count]
+        cuts = [size * part // count for part in range(count + 1)]
+        self._slice = slice(cuts[rank], cuts[rank + 1])
+
+    def part(self, rows: numpy.ndarray) -> numpy.ndarray:
+        """This worker's share of some rows."""
+        return rows[len(rows) * self.rank // self.count : len(rows) * (self.rank + 1) // self.count]
+
+    def add(self, turn: int, ask: Callable[[Callable[[], list[int]]], None]) -> numpy.ndarray:
+        """The sum of all slots, when all are there; valid until the next turn. Turns count from 1.
+
+        `ask` is called while it waits, with a function that tells which ranks are missing, and raises where waiting is
+        pointless. Then this worker may be the only one that does not have the sum.
+        """
+        if self.count == 1:
+            return self.slot
+        self._reach(self._arrived, turn, ask)
+        numpy.add.reduce(self._slots[:, self._slice], axis=0, out=self._total[self._slice])
+        self._reach(self._added, turn, ask)
+        return self._total
+
+    def _reach(self, row: int, turn: int, ask: Callable[[Callable[[], list[int]]], None]) -> None:
+        """Say that this worker has got here, and wait until all have."""
+        counters, places = self._counters, range(row, row + self.count * _LINE, _LINE)
+        counters[row + self.rank * _LINE] = turn
+        looks, next_question = 0, time.monotonic() + ASK_EVERY
+        for place in places:
+            while counters[place] < turn:
+                looks += 1
+                if looks < SPINS:
+                    continue
+                time.sleep(0 if looks < YIELDS else NAP)
+                if time.monotonic() > next_question:
+                    ask(lambda: [rank for rank, place in enumerate(places) if counters[place] < turn])
+                    next_question = time.monotonic() + ASK_EVERY

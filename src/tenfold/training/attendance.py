@@ -1,0 +1,129 @@
+"""In a worker: its line to the caller's roll. Says that it lives, hears of changes, hands over the model's state."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Client, Connection
+from typing import Any
+
+from tenfold.errors import TenfoldError
+from tenfold.machine.host import host
+from tenfold.training.muster import BEAT_EVERY, Arrival, Message, Muster, Ticket
+
+USUAL = 30.0  # seconds that a step may take longer than the last ones, before those who are late are given up
+TIMES = 20  # how many times a usual step, besides
+FIRST = 600.0  # seconds for the first step of a muster: it may compile
+
+
+class Changed(Exception):
+    """The muster has changed: leave the step, and regroup."""
+
+
+class Over(Exception):
+    """The others have come to the end; what they have made is the value."""
+
+
+class Abandoned(TenfoldError, RuntimeError):
+    """Another worker failed, and with it the training."""
+
+
+class Attendance:
+    """One worker's, from its arrival to the end."""
+
+    def __init__(self, ticket: Ticket, index: int, address: tuple[str, int] | None = None) -> None:
+        self.index = index
+        self._address = address
+        self._wire: Connection = Client(ticket.address, authkey=ticket.key)
+        self._sending = threading.Lock()
+        self._closed = threading.Event()
+        self._unheard: Message | None = None
+        self._usual: float | None = None
+        self._waits_since: float | None = None
+        self._beat = threading.Thread(target=self._live, daemon=True, name="tenfold-beat")
+
+    def arrive(self, step: int) -> None:
+        """The model is built: this worker can begin."""
+        self._send("arrive", Arrival(self.index, host(), os.getpid(), self._address, step))
+        self._beat.start()
+
+    def regroup(self, step: int, state: Callable[[], Any]) -> tuple[Muster, Any]:
+        """The next muster, and the state to go on from where this worker is behind: None where it is not."""
+        while True:
+            message = self._hear()
+            if message.kind == "change":
+                self._send("at", step)
+            elif message.kind == "muster":
+                muster: Muster = message.value
+                self._usual, self._waits_since = None, None
+                if muster.behind and muster.rank(self.index) == muster.source:
+                    self._send("state", pickle.dumps(state(), protocol=5))
+                if self.index not in muster.behind:
+                    return muster, None
+            elif message.kind == "take":
+                return muster, pickle.loads(message.value)
+
+    def look(self) -> None:
+        """Between steps: Changed where the muster has."""
+        if self._wire.poll(0):
+            raise Changed
+
+    def ask(self, missing: Callable[[], list[int]], muster: Muster) -> None:
+        """While waiting for others: Changed where one of them is gone. One that is far too late is given up."""
+        self.look()
+        self._waits_since = self._waits_since or time.monotonic()
+        limit = FIRST if self._usual is None else USUAL + TIMES * self._usual
+        if time.monotonic() - self._waits_since > limit:
+            self._send("late", [muster.arrivals[rank].index for rank in missing()])
+            self._waits_since = None
+
+    def stepped(self, seconds: float) -> None:
+        """A step is done."""
+        self._usual, self._waits_since = seconds, None
+
+    def finish(self, result: Any) -> None:
+        """What has been made in the end, for the caller and for all others."""
+        self._send("result", result)
+
+    def await_end(self) -> Any:
+        """What was made; Changed where the one who should send it is gone."""
+        try:
+            self._unheard = self._hear()
+        except Over as over:
+            return over.args[0]
+        raise Changed
+
+    def fail(self, text: str) -> None:
+        """This worker cannot go on, nor can the others."""
+        with contextlib.suppress(OSError):
+            self._send("failed", text)
+
+    def close(self) -> None:
+        self._closed.set()
+        if self._beat.ident is not None:
+            self._beat.join()
+        self._wire.close()
+
+    def _hear(self) -> Message:
+        message = self._unheard or self._wire.recv()
+        self._unheard = None
+        if message.kind == "end":
+            raise Over(message.value)
+        if message.kind == "stop":
+            raise Abandoned(message.value)
+        return message  # type: ignore[no-any-return]
+
+    def _live(self) -> None:
+        while not self._closed.wait(BEAT_EVERY):
+            try:
+                self._send("beat", None)
+            except OSError:
+                return
+
+    def _send(self, kind: str, value: Any) -> None:
+        with self._sending:
+            self._wire.send(Message(kind, value))

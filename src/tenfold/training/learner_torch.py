@@ -1,0 +1,201 @@
+"""A module of PyTorch, with its own loss and optimizer, as one copy among several.
+
+The vector is memory that gradients live in: `backward` adds to it where it is, and no gradient is copied.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy
+import torch
+
+from tenfold.fuse.building import Member
+from tenfold.fuse.columns import Columns
+from tenfold.fuse.result import Weights
+from tenfold.fuse.torch_plain import unpacked
+from tenfold.fuse.torch_step import Blocks, Objective, Randomness, arguments, as_array, batch
+
+if TYPE_CHECKING:
+    from tenfold.fuse.fit import Fit
+
+
+class TorchLearner:
+    """One copy of a module."""
+
+    def __init__(self, fit: Fit, member: Member, built: Any) -> None:
+        self._module, loss, self._optimizer = unpacked(built)
+        self._objective = Objective(loss, fit.metrics)
+        for data in (fit.training, fit.validation_columns):
+            self._objective.check(data)
+        self._blocks = Blocks(self._module)
+        self._randomness = Randomness()
+        self._trained = [parameter for parameter in self._module.parameters() if parameter.requires_grad]
+        buffers = list(self._module.buffers())  # what is learned without a gradient: batch norm's averages, its counter
+        self._averages = [buffer for buffer in buffers if buffer.is_floating_point()]
+        self._counters = [buffer for buffer in buffers if not buffer.is_floating_point()]
+        self._counted = [buffer.clone() for buffer in self._counters]  # after the last gradient
+        self._sums = numpy.zeros(len(self._objective.names) + 1)  # and how many rows
+        self.gradient_size = sum(parameter.numel() for parameter in self._trained)
+        self.weights_size = self.gradient_size + sum(buffer.numel() for buffer in self._averages)
+        self.sums_size = len(self._sums)
+        self.size = self.weights_size + self.sums_size
+        self._vector: numpy.ndarray | None = None  # where gradients are now
+        self._total = numpy.zeros(self.size, numpy.float32)
+
+    # -- training -------------------------------------------------------------------------------------------------
+
+    def gradient(self, block: Columns, rows: numpy.ndarray, share: float, into: numpy.ndarray) -> None:
+        into[:] = 0
+        if not len(rows):
+            return
+        self._use(into)
+        before = [buffer.clone() for buffer in self._averages]
+        counters = [buffer.clone() for buffer in self._counters]
+        self._module.train()
+        with self._randomness:
+            data = batch(self._blocks.tensors(block), self._blocks.rows(rows))
+            loss, scores = self._forward(data)
+            (loss * share).backward()
+        with torch.no_grad():
+            vector = torch.from_numpy(into)
+            if self._own_gradients:
+                self._collect(vector)
+            place = self.gradient_size
+            for buffer, old in zip(self._averages, before, strict=True):
+                torch.mul(buffer.reshape(-1), share, out=vector[place : place + buffer.numel()])
+                buffer.copy_(old)
+                place += buffer.numel()
+            for buffer, new, old in zip(self._counters, self._counted, counters, strict=True):
+                new.copy_(buffer)
+                buffer.copy_(old)
+        into[place:] = [float(value) * len(rows) for value in (loss, *scores)] + [len(rows)]
+
+    def apply(self, total: numpy.ndarray) -> float:
+        numpy.copyto(self._total, total)  # an optimizer may change gradients, and the others read this sum
+        self._use(self._total)
+        with torch.no_grad():
+            vector = torch.from_numpy(self._total)
+            if self._own_gradients:
+                self._spread(vector)
+            place = self.gradient_size
+            for buffer in self._averages:
+                buffer.copy_(vector[place : place + buffer.numel()].view_as(buffer))
+                place += buffer.numel()
+            for buffer, new in zip(self._counters, self._counted, strict=True):
+                buffer.copy_(new)
+        self._optimizer.step()
+        self._sums += total[place:]
+        return float(total[place] / total[-1])
+
+    def steps(self, block: Columns, batches: Sequence[numpy.ndarray]) -> Sequence[float]:
+        data, losses = self._blocks.tensors(block), []
+        self._module.train()
+        with self._randomness:
+            for rows in batches:
+                self._optimizer.zero_grad()
+                loss, scores = self._forward(batch(data, self._blocks.rows(rows)))
+                loss.backward()
+                self._optimizer.step()
+                found = [float(value) for value in (loss.detach(), *scores)]
+                self._sums += numpy.array([*found, 1.0]) * len(rows)
+                losses.append(found[0])
+        self._vector = None
+        return losses
+
+    def score(self, block: Columns, rows: numpy.ndarray | None, into: numpy.ndarray) -> None:
+        everything = numpy.arange(len(block), dtype=numpy.int32) if rows is None else rows
+        self._module.eval()
+        with self._randomness, torch.no_grad():
+            loss, scores = self._forward(batch(self._blocks.tensors(block), self._blocks.rows(everything)))
+        into[-len(self._sums) :] += [float(value) * len(everything) for value in (loss, *scores)] + [len(everything)]
+
+    def _forward(self, data: Any) -> tuple[Any, list[Any]]:
+        x, y, weight = data
+        positional, named = arguments(x)
+        outputs = self._module(*positional, **named)
+        return self._objective.loss(outputs, y, weight), self._objective.scores(outputs, y)
+
+    # -- gradients in the vector ----------------------------------------------------------------------------------
+
+    @property
+    def _own_gradients(self) -> bool:
+        """Whether gradients cannot lie in the vector: it is of float32, in this machine's memory."""
+        return any(p.dtype != torch.float32 or p.device.type != "cpu" for p in self._trained)
+
+    def _use(self, vector: numpy.ndarray) -> None:
+        """Let the gradients of the module be parts of this vector."""
+        if self._own_gradients:
+            self._optimizer.zero_grad()
+            return
+        if self._vector is not None and self._vector.__array_interface__ == vector.__array_interface__:
+            return
+        whole, place = torch.from_numpy(vector), 0
+        for parameter in self._trained:
+            parameter.grad = whole[place : place + parameter.numel()].view_as(parameter)
+            place += parameter.numel()
+        self._vector = vector
+
+    def _collect(self, vector: Any) -> None:
+        place = 0
+        for parameter in self._trained:
+            if parameter.grad is not None:
+                vector[place : place + parameter.numel()] = parameter.grad.reshape(-1)
+            place += parameter.numel()
+
+    def _spread(self, vector: Any) -> None:
+        place = 0
+        for parameter in self._trained:
+            parameter.grad = vector[place : place + parameter.numel()].view_as(parameter).to(parameter)
+            place += parameter.numel()
+
+    # -- what it has learned --------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        self._sums[:] = 0
+
+    def logs(self, total: numpy.ndarray | None = None) -> dict[str, float]:
+        sums = self._sums if total is None else total[-len(self._sums) :]
+        return {name: float(value / sums[-1]) for name, value in zip(self._objective.names, sums, strict=False)}
+
+    def state(self) -> list[Any]:
+        tensors = (self._module.state_dict(), dict(self._module.named_buffers()), self._optimizer.state_dict())
+        return [pickle.dumps((*tensors, self._randomness), protocol=5), self._sums.copy()]
+
+    def put(self, state: list[Any]) -> None:
+        module, buffers, optimizer, self._randomness = pickle.loads(state[0])
+        self._module.load_state_dict(module)
+        for name, buffer in self._module.named_buffers():
+            buffer.copy_(buffers[name])
+        self._optimizer.load_state_dict(optimizer)
+        self._sums[:] = state[1]
+
+    def weights(self) -> Weights:
+        state = self._module.state_dict()
+        return {name: as_array(value) for name, value in state.items() if isinstance(value, torch.Tensor)}
+
+    # -- weights in one run ---------------------------------------------------------------------------------------
+
+    def advance(self, block: Columns, rows: numpy.ndarray, weights: numpy.ndarray, into: numpy.ndarray) -> None:
+        before = self._sums.copy()
+        self.read_weights(weights)
+        self.steps(block, [rows])
+        self.write_weights(into)
+        into[self.weights_size :] = self._sums - before
+        self._sums[:] = before
+
+    def write_weights(self, into: numpy.ndarray) -> None:
+        with torch.no_grad():
+            vector, place = torch.from_numpy(into), 0
+            for tensor in (*self._trained, *self._averages):
+                vector[place : place + tensor.numel()] = tensor.reshape(-1)
+                place += tensor.numel()
+
+    def read_weights(self, run: numpy.ndarray) -> None:
+        with torch.no_grad():
+            vector, place = torch.from_numpy(run), 0
+            for tensor in (*self._trained, *self._averages):
+                tensor.copy_(vector[place : place + tensor.numel()].view_as(tensor))
+                place += tensor.numel()

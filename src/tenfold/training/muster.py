@@ -1,0 +1,76 @@
+"""Who trains together, from one change to the next: what the caller's roll and each worker agree on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+BEAT_EVERY = 0.5
+"""Seconds between two signs of life of a worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A worker introduces itself."""
+
+    index: int
+    """Its number; a second attempt has that of the first."""
+    host: str
+    """Its machine, as far as memory can be shared."""
+    pid: int
+    """Its process."""
+    address: tuple[str, int] | None
+    """Where others reach it, where they are on several machines."""
+    step: int
+    """How far its copy of the model is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Muster:
+    """The workers that train together until one is lost or another comes."""
+
+    number: int
+    """Counted from 1."""
+    arrivals: tuple[Arrival, ...]
+    """In the order of their ranks."""
+    step: int
+    """How far they are when they go on."""
+    source: int
+    """The rank whose copy of the model is that far: workers that are not get it from there."""
+
+    def rank(self, index: int) -> int:
+        """The place of a worker."""
+        return [arrival.index for arrival in self.arrivals].index(index)
+
+    @property
+    def behind(self) -> tuple[int, ...]:
+        """Indices of the workers that need the state."""
+        return tuple(arrival.index for arrival in self.arrivals if arrival.step != self.step)
+
+    @property
+    def is_one_machine(self) -> bool:
+        return len({arrival.host for arrival in self.arrivals}) == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """What a worker needs to find the others."""
+
+    address: tuple[str, int]
+    """Of the caller's roll."""
+    key: bytes
+    """Proves that it belongs to the call."""
+    count: int
+    """How many workers there should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What goes between the two."""
+
+    kind: str
+    """
+    worker to roll   arrive Arrival, at step, beat step, state bytes, result value, late ranks, failed text
+    roll to worker   change, muster Muster, give, take bytes, end value, stop text
+    """
+    value: Any = None

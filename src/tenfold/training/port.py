@@ -1,0 +1,76 @@
+"""What a strategy wants of a framework: one file for each framework, the same contract for all.
+
+A learner is one copy of the model, in one worker. A step on a global batch is divided: every worker computes the
+gradient of its share of the rows, the vectors of all workers are added up, and every worker applies the same sum. So
+all copies stay equal, and equal to what one process would have trained.
+
+The vector is one run of float32: the gradient; then what the model learns without a gradient (moving averages), by its
+new value; then what the share adds to the sums of loss and metrics. All three add up over workers, because everything
+is multiplied by `share`, the worker's part of the global batch, or is a sum over rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy
+
+from tenfold.fuse.columns import Columns
+from tenfold.fuse.result import Weights
+
+
+class Learner(Protocol):
+    """One copy of a model in training."""
+
+    size: int
+    """Length of the vector."""
+    gradient_size: int
+    """How much of its beginning is the gradient: what is clipped."""
+    sums_size: int
+    """How much of its end is sums of loss and metrics."""
+    weights_size: int
+    """Length of all weights in one run."""
+
+    def gradient(self, block: Columns, rows: numpy.ndarray, share: float, into: numpy.ndarray) -> None:
+        """Write this share's vector. The weights stay as they are. No rows at all give zeros."""
+
+    def apply(self, total: numpy.ndarray) -> float:
+        """Take one step of the optimizer with the sum of all workers' vectors, and note its loss and metrics.
+
+        Returns the loss of that global batch.
+        """
+
+    def steps(self, block: Columns, batches: Sequence[numpy.ndarray]) -> Sequence[float]:
+        """The same as `gradient` and `apply` for each whole batch, as fast as one process can; their losses."""
+
+    def advance(self, block: Columns, rows: numpy.ndarray, weights: numpy.ndarray, into: numpy.ndarray) -> None:
+        """From these weights, take one step of this copy's own optimizer on these rows.
+
+        Weights are one run of `weights_size` float32: all that is trained, and all that is learned without a gradient.
+        The new ones are written, and after them this batch's sums of loss and metrics, as at the end of a vector.
+        """
+
+    def score(self, block: Columns, rows: numpy.ndarray | None, into: numpy.ndarray) -> None:
+        """Add these rows' part of the sums of loss and metrics, without training, to the end of a vector."""
+
+    def begin(self) -> None:
+        """Forget the sums of loss and metrics: an epoch begins."""
+
+    def logs(self, total: numpy.ndarray | None = None) -> dict[str, float]:
+        """Loss and metrics of what was applied since `begin`; or those of a vector that `score` has written."""
+
+    def state(self) -> list[Any]:
+        """Everything that training goes on from: weights, optimizer, random numbers, sums of this epoch."""
+
+    def put(self, state: list[Any]) -> None:
+        """Go on from a `state`."""
+
+    def weights(self) -> Weights:
+        """As results have them."""
+
+    def write_weights(self, into: numpy.ndarray) -> None:
+        """All weights in one run, as `advance` takes them."""
+
+    def read_weights(self, run: numpy.ndarray) -> None:
+        """Have these weights from now on."""

@@ -1,0 +1,235 @@
+"""In the caller: keeps the roll of the workers that train one model, and lets them go on when one is lost.
+
+Workers connect, and stay connected. The first muster is called when all are there. When one is gone (its connection
+ends, or it gives no sign of life), the others are told to leave what they are doing and to say how far they are; those
+that are there make the next muster, go on from the furthest, and repeat the step that was interrupted. One that comes
+late, or comes again, changes the muster in the same way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import struct
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge, wait
+from pathlib import Path
+from typing import Any
+
+from tenfold.machine.host import host
+from tenfold.training.muster import Arrival, Message, Muster, Ticket
+
+LOOK_EVERY = 0.25
+SILENCE = 3.0  # seconds without a sign of life, after which a stopped process is ended
+LONG_SILENCE = 30.0  # the same for one that is not stopped: the machine is busy, or is another one
+GATHER_FIRST = 300.0  # seconds from the first arrival until all workers must be there
+GATHER_AGAIN = 10.0  # the same after all were lost: then those that are there go on
+WIRE_PATIENCE = 10  # seconds that one message may take
+
+
+@dataclass(slots=True, eq=False)
+class Present:
+    """A worker that is connected."""
+
+    wire: Connection
+    """To it."""
+    arrival: Arrival | None = None
+    """What it said of itself."""
+    step: int | None = None
+    """Where it is ready to go on; None while it works."""
+    heard: float = field(default_factory=time.monotonic)
+    """When it last said something."""
+
+    @property
+    def name(self) -> str:
+        return "a worker" if self.arrival is None else f"worker {self.arrival.index}"
+
+
+class Roll:
+    """One call's, kept by a thread of the caller."""
+
+    def __init__(self, count: int, reachable: str = "127.0.0.1") -> None:
+        self._count = count
+        self._key = os.urandom(32)
+        self._socket = socket.create_server((reachable, 0), backlog=128)
+        self._present: list[Present] = []
+        self._muster: Muster | None = None
+        self._musters = 0
+        self._gathers = True  # nobody trains: those who come wait for each other
+        self._since: float | None = None  # when the first of them came
+        self._began = time.monotonic()
+        self._end: Message | None = None
+        self._closing = threading.Event()
+        self.events: list[str] = []
+        """What happened, in words."""
+        self._thread = threading.Thread(target=self._keep, daemon=True, name="tenfold-roll")
+        self._thread.start()
+
+    @property
+    def ticket(self) -> Ticket:
+        """For the workers."""
+        return Ticket(self._socket.getsockname()[:2], self._key, self._count)
+
+    @property
+    def result(self) -> Any:
+        """What the workers have made in the end; None where they have not come to it."""
+        return self._end.value if self._end is not None and self._end.kind == "end" else None
+
+    def close(self) -> None:
+        """No worker is let in any more."""
+        self._closing.set()
+        self._thread.join()
+        for present in self._present:
+            present.wire.close()
+        self._socket.close()
+
+    # -- the thread -----------------------------------------------------------------------------------------------
+
+    def _keep(self) -> None:
+        while not self._closing.is_set():
+            for ready in wait([self._socket, *(present.wire for present in self._present)], LOOK_EVERY):
+                if ready is self._socket:
+                    self._admit()
+                else:
+                    self._hear(next(present for present in self._present if present.wire is ready))
+            self._look_after()
+            self._call()
+
+    def _admit(self) -> None:
+        accepted, _ = self._socket.accept()
+        limit = struct.pack("ll", WIRE_PATIENCE, 0)  # nobody who only connects may keep us waiting
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        wire = Connection(accepted.detach())
+        try:
+            deliver_challenge(wire, self._key)
+            answer_challenge(wire, self._key)
+        except (AuthenticationError, OSError, EOFError):
+            wire.close()
+            return
+        self._present.append(Present(wire))
+
+    def _hear(self, present: Present) -> None:
+        try:
+            message: Message = present.wire.recv()
+        except (OSError, EOFError):
+            self._lose(present, "has ended")
+            return
+        present.heard = time.monotonic()
+        kind, value = message.kind, message.value
+        if kind == "arrive":
+            self._arrive(present, value)
+        elif kind == "at":
+            present.step = value
+        elif kind == "state":
+            assert self._muster is not None
+            for other in self._present:
+                if other.arrival is not None and other.arrival.index in self._muster.behind:
+                    self._send(other, Message("take", value))
+        elif kind == "late":
+            for other in list(self._present):
+                if other.arrival is not None and other.arrival.index in value:
+                    self._lose(other, "has not finished a step for long", end=True)
+        elif kind == "result":
+            self._finish(Message("end", value))
+        elif kind == "failed":
+            self._finish(Message("stop", value))
+
+    def _arrive(self, present: Present, arrival: Arrival) -> None:
+        for other in list(self._present):  # its last attempt, which we did not see ending
+            if other is not present and other.arrival is not None and other.arrival.index == arrival.index:
+                self._lose(other, "has been replaced")
+        present.arrival, present.step = arrival, arrival.step
+        self._since = self._since or time.monotonic()
+        if self._end is not None:
+            self._send(present, self._end)
+        else:
+            self._interrupt()
+
+    def _finish(self, message: Message) -> None:
+        self._end = self._end or message
+        for present in list(self._present):
+            self._send(present, self._end)
+
+    def _interrupt(self) -> None:
+        """Those who work are told to say where they are."""
+        if self._muster is None:
+            return
+        self._muster = None
+        for present in list(self._present):
+            if present.step is None and present.arrival is not None:
+                self._send(present, Message("change"))
+
+    def _lose(self, present: Present, why: str, *, end: bool = False) -> None:
+        if present not in self._present:
+            return
+        self._present.remove(present)
+        present.wire.close()
+        arrival = present.arrival
+        if end and arrival is not None and arrival.host == host():
+            with contextlib.suppress(OSError):
+                os.kill(arrival.pid, signal.SIGKILL)
+        if arrival is None or self._end is not None:
+            return
+        others = len([other for other in self._present if other.arrival is not None])
+        self._note(f"{present.name} {why}; {others} of {self._count} are there")
+        if not others:
+            self._gathers, self._since = True, None
+        self._interrupt()
+
+    def _look_after(self) -> None:
+        """End workers that hang: nothing else would notice a process that is stopped."""
+        now = time.monotonic()
+        for present in list(self._present):
+            silent = now - present.heard
+            if silent > LONG_SILENCE or (silent > SILENCE and _is_stopped(present.arrival)):
+                self._lose(present, f"has given no sign of life for {silent:.0f} s", end=True)
+
+    def _call(self) -> None:
+        """The next muster, when everybody who is there is ready for it."""
+        here = [present for present in self._present if present.arrival is not None]
+        if self._muster is not None or self._end is not None or not here or any(one.step is None for one in here):
+            return
+        if len(here) < self._count and not self._may_be_fewer(here):
+            return
+        arrivals = [replace(one.arrival, step=one.step) for one in here if one.arrival and one.step is not None]
+        arrivals.sort(key=lambda arrival: arrival.index)
+        step = max(arrival.step for arrival in arrivals)
+        source = next(rank for rank, arrival in enumerate(arrivals) if arrival.step == step)
+        self._musters += 1
+        self._muster = muster = Muster(self._musters, tuple(arrivals), step, source)
+        self._note(f"{len(arrivals)} of {self._count} workers go on at step {step}")
+        self._gathers = False
+        for present in here:
+            present.step = None
+            self._send(present, Message("muster", muster))
+
+    def _may_be_fewer(self, here: list[Present]) -> bool:
+        """Survivors go on at once; those who begin wait for each other."""
+        waited = time.monotonic() - (self._since or time.monotonic())
+        if not self._musters and waited > GATHER_FIRST:
+            self._finish(Message("stop", f"only {len(here)} of {self._count} workers came within {GATHER_FIRST:g} s"))
+        return bool(self._musters) and (not self._gathers or waited > GATHER_AGAIN)
+
+    def _send(self, present: Present, message: Message) -> None:
+        try:
+            present.wire.send(message)
+        except OSError:
+            self._lose(present, "cannot be reached")
+
+    def _note(self, text: str) -> None:
+        self.events.append(f"{time.monotonic() - self._began:.1f} s: {text}")
+
+
+def _is_stopped(arrival: Arrival | None) -> bool:
+    if arrival is None or arrival.host != host():
+        return False
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{arrival.pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
+    return False

@@ -1,0 +1,196 @@
+"""In a worker: what all strategies share. Who is there, where the training goes on, what happens between epochs."""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy
+
+from tenfold.fuse.building import Member
+from tenfold.fuse.columns import Columns
+from tenfold.fuse.reading import Reading
+from tenfold.fuse.result import FitResult
+from tenfold.fuse.stopping import Patience
+from tenfold.training.adding import Shared
+from tenfold.training.attendance import Attendance, Changed, Over
+from tenfold.training.checkpoint import Checkpoint
+from tenfold.training.muster import Muster
+from tenfold.training.port import Learner
+from tenfold.training.terms import Diverged, Terms
+from tenfold.training.trained import Trained
+from tenfold.work.here import here
+
+SCORED_ROWS = 1024  # at a time
+SHOWN = 8  # row numbers in a message
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far the training is."""
+
+    epoch: int = 0
+    """Under way."""
+    batch: int = 0
+    """The next one of it."""
+    step: int = 0
+    """Batches trained in all."""
+    history: dict[str, list[float]] = field(default_factory=dict)
+    """One number an epoch."""
+    watch: Patience | None = None
+    """Of early stopping."""
+    best: Any = None
+    """Weights of the best epoch, where they are to be restored."""
+
+    @property
+    def mark(self) -> int:
+        """Counts whatever changes it: two workers with the same one have the same model."""
+        return self.step + self.epoch
+
+
+class Strategy(ABC):
+    """One worker's part in the training of a model."""
+
+    def __init__(self, terms: Terms, member: Member, learner: Learner, attendance: Attendance) -> None:
+        self.terms = terms
+        self.member = member
+        self.learner = learner
+        self.attendance = attendance
+        self.reading = Reading(terms.fit, [member], alone=True)
+        stopping = terms.fit.stopping
+        self.progress = Progress(watch=None if stopping is None else Patience(stopping))
+        self.checkpoint = Checkpoint(here().shared / "train.checkpoint", terms.checkpointing)
+        self.muster: Muster
+        self.shared: Shared
+        self._turn = 0
+
+    @abstractmethod
+    def epoch(self) -> None:
+        """What is left of the epoch under way."""
+
+    def train(self) -> Trained | None:
+        """From the last checkpoint, or from the start, to the end. The result comes from the first of the workers."""
+        saved = self.checkpoint.read()
+        if saved is not None:
+            self.go_on(saved)
+        self.attendance.arrive(self.progress.mark)
+        while True:
+            try:
+                self._regroup()
+                self._epochs()
+                if self.is_first:
+                    self.attendance.finish(self._result())
+                result: Trained = self.attendance.await_end()
+                return result if self.is_first else None
+            except Changed:
+                continue
+            except Over as over:  # it came when the others had finished
+                return over.args[0]  # type: ignore[no-any-return]
+
+    @property
+    def is_first(self) -> bool:
+        return self.shared.rank == 0
+
+    # -- who is there ---------------------------------------------------------------------------------------------
+
+    def _regroup(self) -> None:
+        self.muster, state = self.attendance.regroup(self.progress.mark, self.state)
+        if state is not None:
+            self.go_on(state)
+        rank = self.muster.rank(self.attendance.index)
+        path = here().shared / f"muster-{self.muster.number}"
+        self.shared = Shared(path, rank, len(self.muster.arrivals), self.learner.size)
+        self._turn = 0
+        self.add()  # when all have mapped it, it needs no name any more
+        path.unlink(missing_ok=True)
+
+    def add(self) -> numpy.ndarray:
+        """The sum of what all workers have in their slots; Changed where one of them is gone."""
+        self._turn += 1
+        return self.shared.add(self._turn, lambda missing: self.attendance.ask(missing, self.muster))
+
+    def state(self) -> tuple[Any, Progress]:
+        """Everything that the training goes on from."""
+        return self.learner.state(), self.progress
+
+    def go_on(self, state: tuple[Any, Progress]) -> None:
+        """Go on from there."""
+        learned, progress = state
+        self.learner.put(learned)
+        self.progress = copy.deepcopy(progress)
+
+    # -- epochs ---------------------------------------------------------------------------------------------------
+
+    def _epochs(self) -> None:
+        progress = self.progress
+        while progress.epoch < self.terms.fit.epochs and not (progress.watch is not None and progress.watch.stopped):
+            self.epoch()
+            self._close_epoch(self.logs() | self._validation())
+
+    def logs(self) -> dict[str, float]:
+        """Loss and metrics of the epoch."""
+        return self.learner.logs()
+
+    def batches(self) -> Iterator[tuple[Columns, numpy.ndarray]]:
+        """What is left of the epoch, in the same order for any number of workers."""
+        size, place = self.terms.fit.batch_size, 0
+        for block, orders in self.reading.training([self.member], self.progress.epoch):
+            for start in range(0, orders.shape[1], size):
+                if place >= self.progress.batch:
+                    yield block, orders[0][start : start + size]
+                place += 1
+
+    def stepped(self, losses: Sequence[float], batches: Sequence[numpy.ndarray]) -> None:
+        """So many batches are done."""
+        for loss, rows in zip(losses, batches, strict=True):
+            self.check(loss, rows, self.progress.step, self.progress.batch)
+            self.progress.batch += 1
+            self.progress.step += 1
+        if self.is_first and self.checkpoint.due(self.progress.step):
+            self.checkpoint.write(self.state(), self.progress.step)
+
+    def check(self, loss: float, rows: numpy.ndarray, step: int, batch: int) -> None:
+        """A loss that is not a number ends the training."""
+        if math.isfinite(loss):
+            return
+        shown = ", ".join(map(str, rows[:SHOWN])) + (", ..." if len(rows) > SHOWN else "")
+        raise Diverged(
+            f"the loss is {loss} at step {step} (epoch {self.progress.epoch}, batch {batch}, rows {shown}); "
+            "try a lower learning rate, or look at these rows"
+        )
+
+    def _validation(self) -> dict[str, float]:
+        """Every worker scores its part of the rows."""
+        if not self.reading.scores:
+            return {}
+        shared = self.shared
+        self.attendance.look()
+        shared.slot[:] = 0
+        for block, own in self.reading.validation([self.member]):
+            rows = numpy.arange(len(block), dtype=numpy.int32) if own is None else own[0]
+            part = shared.part(rows)
+            for start in range(0, len(part), SCORED_ROWS):
+                self.learner.score(block, part[start : start + SCORED_ROWS], shared.slot)
+        return {f"val_{name}": value for name, value in self.learner.logs(self.add()).items()}
+
+    def _close_epoch(self, logs: dict[str, float]) -> None:
+        progress = self.progress
+        for name, value in logs.items():
+            progress.history.setdefault(name, []).append(value)
+        watch = progress.watch
+        if watch is not None and watch.look(progress.epoch, logs) and watch.rule.restore_best:
+            progress.best = self.learner.weights()
+        if self.is_first:
+            self.member.tell(progress.epoch, logs)
+        progress.epoch, progress.batch = progress.epoch + 1, 0
+
+    def _result(self) -> Trained:
+        progress = self.progress
+        weights = self.learner.weights() if progress.best is None else progress.best
+        best = None if progress.watch is None or progress.best is None else progress.watch.best_epoch
+        result = FitResult(self.member.params, progress.history, weights, self.terms.how, best)
+        return Trained(result, progress.step, len(self.muster.arrivals))

@@ -1,0 +1,89 @@
+"""In a worker: all copies of the model take the same steps, on gradients that were added up over all workers.
+
+The global batch is divided among the workers that are there; so the weights are those of one process that trains on
+whole batches, however many workers there are, and however many there were before. A step that loses a worker is
+repeated by the others.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy
+
+from tenfold.fuse.columns import Columns
+from tenfold.training.strategy import Strategy
+
+CHUNK_SECONDS = 0.1  # of steps that one process takes in one go
+CHUNK_MOST = 64
+
+
+class Synchronous(Strategy):
+    """One worker's part."""
+
+    _chunk = 1
+
+    def epoch(self) -> None:
+        if self.progress.batch == 0:
+            self.learner.begin()
+        if self.shared.count == 1 and self.terms.accumulate == 1 and self.terms.clip is None:
+            self._alone()
+        else:
+            self._divided()
+
+    def _divided(self) -> None:
+        for block, rows in self.batches():
+            began = time.monotonic()
+            self.attendance.look()
+            self._gradient(block, self.shared.part(rows), len(rows))
+            total = self.add()
+            if self.terms.clip is not None:
+                total = self._clipped(total, self.terms.clip)
+            loss = self.learner.apply(total)
+            self.attendance.stepped(time.monotonic() - began)
+            self.stepped([loss], [rows])
+
+    def _gradient(self, block: Columns, rows: numpy.ndarray, count: int) -> None:
+        """Of this worker's share, into its slot."""
+        slot = self.shared.slot
+        pieces = [piece for piece in numpy.array_split(rows, self.terms.accumulate) if len(piece)]
+        if len(pieces) <= 1:
+            self.learner.gradient(block, rows, len(rows) / count, slot)
+            return
+        of_piece = numpy.empty_like(slot)
+        found = numpy.zeros_like(slot)
+        for piece in pieces:
+            self.learner.gradient(block, piece, len(piece) / count, of_piece)
+            found += of_piece
+        slot[:] = found
+
+    def _clipped(self, total: numpy.ndarray, most: float) -> numpy.ndarray:
+        """The same for all, because they have the same sum; a copy, because they share it."""
+        found = total.copy()
+        gradient = found[: self.learner.gradient_size]
+        norm = math.sqrt(float(numpy.dot(gradient, gradient)))
+        if norm > most:
+            gradient *= most / norm
+        return found
+
+    def _alone(self) -> None:
+        """One worker: several steps in one go, where they are short."""
+        waiting: list[numpy.ndarray] = []
+        last: Columns | None = None
+        for block, rows in self.batches():
+            if last is not None and (block is not last or len(waiting) >= self._chunk or len(rows) != len(waiting[0])):
+                self._take(last, waiting)
+                waiting = []
+            waiting.append(rows)
+            last = block
+        if last is not None:
+            self._take(last, waiting)
+
+    def _take(self, block: Columns, batches: list[numpy.ndarray]) -> None:
+        self.attendance.look()
+        began = time.monotonic()
+        losses = self.learner.steps(block, batches)
+        seconds = (time.monotonic() - began) / len(batches)
+        self._chunk = max(1, min(CHUNK_MOST, 2 * self._chunk, int(CHUNK_SECONDS / max(seconds, 1e-6))))
+        self.stepped(losses, batches)

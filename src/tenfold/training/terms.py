@@ -1,0 +1,47 @@
+"""One training, as the caller wants it: what travels to every worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tenfold.errors import TenfoldError
+from tenfold.training.muster import Ticket
+
+if TYPE_CHECKING:
+    from tenfold.fuse.fit import Fit
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpointing:
+    """How often the state is written: by steps, by seconds, whichever is given."""
+
+    steps: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What all workers know."""
+
+    fit: Fit
+    """The model, its data, how long."""
+    params: Mapping[str, Any]
+    """What it is built with, the seed included."""
+    ticket: Ticket
+    """How the workers find each other."""
+    how: str
+    """The strategy."""
+    checkpointing: Checkpointing | None
+    """None writes none."""
+    accumulate: int = 1
+    """Pieces that a worker's share of a batch is computed in."""
+    clip: float | None = None
+    """The largest norm of the gradient."""
+    staleness: int | None = None
+    """Steps that one worker may be ahead of another; None for any number."""
+
+
+class Diverged(TenfoldError, ArithmeticError):
+    """The loss of a step is not a number."""

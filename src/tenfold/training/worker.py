@@ -1,0 +1,48 @@
+"""In a worker: one of those that train a model together, from building its copy to the end."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from tenfold.training import opening
+from tenfold.training.asynchronous import Asynchronous
+from tenfold.training.attendance import Abandoned, Attendance
+from tenfold.training.synchronous import Synchronous
+from tenfold.training.terms import Terms
+from tenfold.training.trained import Trained
+from tenfold.work.here import here
+
+STRATEGIES = {"synchronous": Synchronous, "asynchronous": Asynchronous}
+
+
+class Worker:
+    """The task of a training: its item is the worker's number."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+
+    def __call__(self, index: int) -> Trained | None:
+        terms, task = self._terms, here()
+        with contextlib.closing(Attendance(terms.ticket, index)) as attendance:
+            try:
+                member = terms.fit.member(terms.params, task)
+                learner = opening.learner(terms.fit, member)
+                return STRATEGIES[terms.how](terms, member, learner, attendance).train()
+            except Abandoned:
+                raise
+            except Exception as error:
+                attendance.fail(f"worker {index}: {type(error).__name__}: {error}")
+                raise
+
+    def __tenfold_parts__(self) -> dict[str, Any]:
+        terms = self._terms
+        return {
+            "fit": terms.fit,
+            "params": dict(terms.params),
+            "how": (terms.how, terms.ticket.count, terms.accumulate, terms.clip, terms.staleness),
+        }
+
+    @property
+    def __name__(self) -> str:
+        return f"train({self._terms.fit.__name__})"

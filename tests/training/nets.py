@@ -1,0 +1,76 @@
+"""Small models of PyTorch, their data, and what plain PyTorch makes of them."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import time
+from typing import Any
+
+import numpy
+
+import tenfold
+
+ROWS = 203  # the last batch of 32 has 11 rows
+NOISE = numpy.random.default_rng(0)
+X = NOISE.normal(size=(ROWS, 12)).astype("float32")
+Y = (X[:, :3].sum(1) > 0).astype("int64")
+
+
+def build(optimizer: str = "sgd", lr: float = 0.05, norm: bool = False) -> Any:
+    import torch
+
+    layers = [torch.nn.Linear(12, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2)]
+    if norm:
+        layers.insert(1, torch.nn.BatchNorm1d(16))
+    module = torch.nn.Sequential(*layers)
+    made = torch.optim.SGD(module.parameters(), lr, momentum=0.9) if optimizer == "sgd" else None
+    return module, torch.nn.CrossEntropyLoss(), made or torch.optim.Adam(module.parameters(), lr)
+
+
+class Slow:
+    """A loss that takes a while, and does something at one of its calls, in one process only."""
+
+    def __init__(self, folder: str, act: str, at: int) -> None:
+        self.folder = folder
+        self.act = act
+        self.at = at
+        self.calls = 0
+
+    def __call__(self, outputs: Any, targets: Any) -> Any:
+        import torch
+
+        time.sleep(0.005)
+        self.calls += 1
+        if self.calls == self.at:
+            self.mark()
+        return torch.nn.functional.cross_entropy(outputs, targets)
+
+    def mark(self) -> None:
+        try:
+            with open(pathlib.Path(self.folder) / self.act, "x") as file:
+                file.write(str(os.getpid()))
+        except FileExistsError:
+            return
+        if self.act == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif self.act == "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif self.act == "kill all":
+            os.killpg(os.getppid(), signal.SIGKILL)
+
+
+def build_slow(folder: str, act: str, at: int = 20) -> Any:
+    module, _, optimizer = build("adam", 0.01)
+    return module, Slow(folder, act, at), optimizer
+
+
+def fit(function: Any = build, **settings: Any) -> Any:
+    return tenfold.Fit(function, (X, Y), **{"epochs": 8, "batch_size": 32, "validation": 0.2, **settings})
+
+
+def furthest(one: Any, other: Any) -> float:
+    """The largest difference of any weight."""
+    assert one.keys() == other.keys()
+    return max(float(numpy.abs(one[name] - other[name]).max()) for name in one)

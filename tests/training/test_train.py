@@ -1,0 +1,127 @@
+"""`tenfold.train`: several workers make what one makes, whoever is lost on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import nets
+import numpy
+import pytest
+
+import tenfold
+from tenfold.errors import BadCall, TasksFailed
+
+PARAMS = {"seed": 3}
+
+
+@pytest.fixture(scope="module")
+def alone() -> dict[str, Any]:
+    """What `map` makes, one process with the framework's own loop."""
+    items = [dict(PARAMS, optimizer="sgd"), dict(PARAMS, optimizer="adam", lr=0.01)]
+    results = tenfold.map(nets.fit(metrics=["accuracy"], how="alone"), items, workers=1, progress=False)
+    return dict(zip(("sgd", "adam"), results, strict=True))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_the_same_weights_for_any_number_of_workers(workers: int, optimizer: str, alone: dict[str, Any]) -> None:
+    params = alone[optimizer].params
+    trained = tenfold.train(nets.fit(metrics=["accuracy"]), params, workers=workers, progress=False)
+    assert nets.furthest(trained.weights, alone[optimizer].weights) < 1e-5
+    assert trained.history.keys() == alone[optimizer].history.keys()
+    for name, values in trained.history.items():
+        numpy.testing.assert_allclose(values, alone[optimizer].history[name], rtol=1e-4, atol=1e-6)
+    assert trained.workers == workers
+    assert trained.model(numpy_to_torch(nets.X[:4])).shape == (4, 2)
+
+
+def numpy_to_torch(array: numpy.ndarray) -> Any:
+    import torch
+
+    return torch.from_numpy(array)
+
+
+def test_accumulated_and_clipped() -> None:
+    whole = tenfold.train(nets.fit(), PARAMS, workers=1, clip=0.1, progress=False)
+    pieces = tenfold.train(nets.fit(), PARAMS, workers=2, clip=0.1, accumulate=3, progress=False)
+    free = tenfold.train(nets.fit(), PARAMS, workers=2, progress=False)
+    assert nets.furthest(whole.weights, pieces.weights) < 1e-5
+    assert nets.furthest(whole.weights, free.weights) > 1e-3, "or the norm was never above it"
+
+
+def test_early_stopping_restores_the_best() -> None:
+    stopping = tenfold.EarlyStopping("val_loss", patience=1)
+    fit = nets.fit(epochs=60, callbacks=[stopping])
+    params = dict(PARAMS, optimizer="adam", lr=0.2)
+    one = tenfold.map(fit, [params], workers=1, progress=False)[0]
+    two = tenfold.train(fit, params, workers=2, progress=False)
+    assert two.result.epochs == one.epochs < 60
+    assert two.result.best_epoch == one.best_epoch
+    assert nets.furthest(two.weights, one.weights) < 1e-4
+
+
+@pytest.mark.parametrize("act", ["kill", "stop"])
+def test_the_others_go_on_without_one_and_nothing_is_lost(act: str, tmp_path: Path) -> None:
+    fit = nets.fit(nets.build_slow, epochs=12)
+    calm = tenfold.train(fit, dict(PARAMS, folder=str(tmp_path), act="calm"), workers=3, progress=False)
+    lost = tenfold.train(fit, dict(PARAMS, folder=str(tmp_path), act=act), workers=3, progress=False)
+    assert (tmp_path / act).exists()
+    assert nets.furthest(lost.weights, calm.weights) < 1e-5
+    numpy.testing.assert_allclose(lost.history["loss"], calm.history["loss"], rtol=1e-4)
+    assert any("2 of 3" in event for event in lost.events), lost.events
+
+
+def test_a_loss_that_is_not_a_number_names_the_step() -> None:
+    params = dict(PARAMS, lr=1e38)
+    with pytest.raises(TasksFailed, match=r"the loss is (nan|inf) at step \d+ \(epoch \d+, batch \d+, rows \d+"):
+        tenfold.train(nets.fit(), params, workers=2, progress=False)
+
+
+def test_a_model_that_cannot_be_built_says_so_once() -> None:
+    with pytest.raises(TasksFailed, match="division by zero"):
+        tenfold.train(nets.fit(lambda: 1 / 0), workers=2, progress=False)
+
+
+def test_killed_as_a_whole_it_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    fit = nets.fit(nets.build_slow, epochs=12)
+    calm = tenfold.train(fit, dict(PARAMS, folder=str(tmp_path), act="calm"), workers=2, progress=False)
+    params = dict(PARAMS, folder=str(tmp_path), act="kill all")
+    trained = tenfold.train(fit, params, workers=2, run=tmp_path / "run", checkpoint=5, progress=False)
+    assert nets.furthest(trained.weights, calm.weights) < 1e-5
+    again = tenfold.train(fit, params, workers=2, run=tmp_path / "run", checkpoint=5, progress=False)
+    assert nets.furthest(again.weights, trained.weights) == 0
+
+
+@pytest.mark.parametrize("staleness", [None, 2])
+def test_asynchronous_loses_no_update(staleness: int | None) -> None:
+    fit = nets.fit(epochs=30, validation=None, metrics=["accuracy"])
+    trained = tenfold.train(fit, PARAMS, workers=3, how="asynchronous", staleness=staleness, progress=False)
+    assert trained.updates == 30 * 7
+    assert trained.history["accuracy"][-1] > 0.95
+    assert len(trained.history["loss"]) == 30
+
+
+def test_asynchronous_counts_every_update_once_when_a_worker_is_killed(tmp_path: Path) -> None:
+    fit = nets.fit(nets.build_slow, epochs=10, validation=None)
+    params = dict(PARAMS, folder=str(tmp_path), act="kill", at=10)
+    trained = tenfold.train(fit, params, workers=3, how="asynchronous", progress=False)
+    assert (tmp_path / "kill").exists()
+    assert trained.updates == 10 * 7
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"workers": 0}, "workers=0: expected a whole number above 0"),
+        ({"how": "magic"}, "how='magic': expected one of 'synchronous', 'asynchronous', 'sharded'"),
+        ({"clip": -1}, "clip=-1: expected a number above 0"),
+        ({"checkpoint": "often", "run": "x"}, "checkpoint='often': expected a number of steps, or a time"),
+        ({"checkpoint": 5}, "there is nowhere to write it without run="),
+        ({"workers": 64, "cpus": 1}, "only"),
+        ({"staleness": 3}, "only with how="),
+    ],
+)
+def test_bad_calls(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadCall, match=words):
+        tenfold.train(nets.fit(), PARAMS, progress=False, **settings)
