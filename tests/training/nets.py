@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 import numpy
+import torch._dynamo  # sets a variable of the environment when it is first imported
 
 import tenfold
 

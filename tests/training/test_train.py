@@ -118,7 +118,7 @@ def test_asynchronous_counts_every_update_once_when_a_worker_is_killed(tmp_path:
         ({"clip": -1}, "clip=-1: expected a number above 0"),
         ({"checkpoint": "often", "run": "x"}, "checkpoint='often': expected a number of steps, or a time"),
         ({"checkpoint": 5}, "there is nowhere to write it without run="),
-        ({"workers": 64, "cpus": 1}, "only"),
+        ({"workers": 2, "engine": "serial"}, "workers=2: only 1 can work at once here"),
         ({"staleness": 3}, "only with how="),
     ],
 )

@@ -71,7 +71,7 @@ class TorchLearner:
             for buffer, new, old in zip(self._counters, self._counted, counters, strict=True):
                 new.copy_(buffer)
                 buffer.copy_(old)
-        into[place:] = [float(value) * len(rows) for value in (loss, *scores)] + [len(rows)]
+        into[place:] = [float(value) * len(rows) for value in (loss.detach(), *scores)] + [len(rows)]
 
     def apply(self, total: numpy.ndarray) -> float:
         numpy.copyto(self._total, total)  # an optimizer may change gradients, and the others read this sum

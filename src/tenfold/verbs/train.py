@@ -82,12 +82,17 @@ def train(
     terms = Terms(fit, given, Ticket(("", 0), b"", count), how, often, accumulate, clip, staleness)
     with opened("train", Worker(terms), settings, total=count, on_error="collect", parts={}) as call:
         _check_seats(call, count)
-        trained = _trained(call, terms, resumable=run is not None)
-    trained.result.build = fit.build
-    return trained
+        roll = _run(call, terms, resumable=run is not None)
+    results = Results(call.journal, count, seconds=call.watch.seconds, workers=count)
+    found = [value for value in (roll.result, *results) if isinstance(value, Trained)]
+    if not found:
+        raise_failures(results, "raise")
+    found[0].result.build = fit.build
+    return replace(found[0], plan=str(call.plan), events=tuple(roll.events), seconds=call.watch.seconds)
 
 
-def _trained(call: Call, terms: Terms, *, resumable: bool) -> Trained:
+def _run(call: Call, terms: Terms, *, resumable: bool) -> Roll:
+    """All workers, to the end; the roll knows what became of them."""
     count = terms.ticket.count
     call = replace(call, pace=Pace(call.engine.abilities.seconds_per_batch, one_by_one=True))
     with contextlib.closing(Roll(count)) as roll:
@@ -95,11 +100,7 @@ def _trained(call: Call, terms: Terms, *, resumable: bool) -> Trained:
         task = Worker(replace(terms, ticket=roll.ticket))
         call.run(lambda: call.crew(task, call.job), feed)
         call.journal.set_meta(count=str(count))
-        results = Results(call.journal, count, seconds=call.watch.seconds, workers=count)
-    found = [value for value in (roll.result, *results) if isinstance(value, Trained)]
-    if not found:
-        raise_failures(results, "raise")
-    return replace(found[0], plan=str(call.plan), events=tuple(roll.events), seconds=call.watch.seconds)
+    return roll
 
 
 def _cpus(cpus: float | None, workers: int | None) -> float:
