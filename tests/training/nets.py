@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 import numpy
-import torch._dynamo  # sets a variable of the environment when it is first imported
+import torch._dynamo  # noqa: F401  # the first optimizer would, which sets an environment variable in a test
 
 import tenfold
 

@@ -42,6 +42,8 @@ class Policy:
     """Seconds after which we stop a task; None where nobody does, or the task does itself."""
     on_error: OnError
     """Whether the first failure for good ends the call."""
+    raised_again: bool = True
+    """Whether a task that raised is tried again, too; otherwise only one whose process was lost."""
 
 
 class _Flight:
@@ -183,6 +185,8 @@ class Dispatch:
     def _may_try_again(self, index: int, event: Failed) -> bool:
         if event.failure.kind == "unsendable":
             return False  # it will not be any other next time
+        if event.failure.kind == "raised" and not self._policy.raised_again:
+            return False
         if event.lost and self._losses.get(index, 0) < LOSSES_FORGIVEN:
             self._losses[index] = self._losses.get(index, 0) + 1
             return True

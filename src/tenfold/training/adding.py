@@ -11,6 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,12 +24,40 @@ ASK_EVERY = 0.002  # seconds between two questions whether the others are still 
 _LINE = 8  # counters in a cache line: each worker's own, so that writing one disturbs nobody
 
 
-class Shared:
-    """The slots of one group of workers, and this worker's place among them."""
+Ask = Callable[[Callable[[], list[int]]], None]
+"""Called while a worker waits, with a function that tells which ranks are missing; raises where that is pointless."""
 
-    def __init__(self, path: Path, rank: int, count: int, size: int) -> None:
+
+class Slots(ABC):
+    """Where the vectors of some workers are added up, and this worker's place among them."""
+
+    slot: numpy.ndarray
+    """Where this worker's vector goes."""
+
+    def __init__(self, rank: int, count: int) -> None:
         self.rank = rank
         self.count = count
+
+    def part(self, rows: numpy.ndarray) -> numpy.ndarray:
+        """This worker's share of some rows."""
+        return rows[len(rows) * self.rank // self.count : len(rows) * (self.rank + 1) // self.count]
+
+    @abstractmethod
+    def add(self, turn: int, ask: Ask) -> numpy.ndarray:
+        """The sum of all slots, when all are there; valid until the next turn. Turns count from 1.
+
+        When `ask` has raised, this worker may be the only one that does not have the sum.
+        """
+
+    def close(self) -> None:  # noqa: B027  # memory needs no closing
+        """No more turns."""
+
+
+class Shared(Slots):
+    """Slots in memory that all of them map."""
+
+    def __init__(self, path: Path, rank: int, count: int, size: int) -> None:
+        super().__init__(rank, count)
         self._arrived, self._added = 0, count * _LINE
         counters = 2 * count * _LINE * 8
         length = counters + (count + 1) * size * 4
@@ -40,22 +69,13 @@ class Shared:
             os.close(handle)
         self._counters = memoryview(self._memory)[:counters].cast("q")
         slots = numpy.frombuffer(self._memory, numpy.float32, (count + 1) * size, counters).reshape(count + 1, size)
-        self.slot: numpy.ndarray = slots[rank]
-        """Where this worker's vector goes."""
-        self._slots, self._total = slots[:count], slots[count]
+        self.slot = slots[rank]
+        self._slots: numpy.ndarray = slots[:count]
+        self._total: numpy.ndarray = slots[count]
         cuts = [size * part // count for part in range(count + 1)]
         self._slice = slice(cuts[rank], cuts[rank + 1])
 
-    def part(self, rows: numpy.ndarray) -> numpy.ndarray:
-        """This worker's share of some rows."""
-        return rows[len(rows) * self.rank // self.count : len(rows) * (self.rank + 1) // self.count]
-
-    def add(self, turn: int, ask: Callable[[Callable[[], list[int]]], None]) -> numpy.ndarray:
-        """The sum of all slots, when all are there; valid until the next turn. Turns count from 1.
-
-        `ask` is called while it waits, with a function that tells which ranks are missing, and raises where waiting is
-        pointless. Then this worker may be the only one that does not have the sum.
-        """
+    def add(self, turn: int, ask: Ask) -> numpy.ndarray:
         if self.count == 1:
             return self.slot
         self._reach(self._arrived, turn, ask)
@@ -63,7 +83,7 @@ class Shared:
         self._reach(self._added, turn, ask)
         return self._total
 
-    def _reach(self, row: int, turn: int, ask: Callable[[Callable[[], list[int]]], None]) -> None:
+    def _reach(self, row: int, turn: int, ask: Ask) -> None:
         """Say that this worker has got here, and wait until all have."""
         counters, places = self._counters, range(row, row + self.count * _LINE, _LINE)
         counters[row + self.rank * _LINE] = turn

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -13,10 +14,12 @@ from typing import Any
 
 from tenfold.errors import TenfoldError
 from tenfold.machine.host import host
+from tenfold.training import ring
 from tenfold.training.muster import BEAT_EVERY, Arrival, Message, Muster, Ticket
 
 USUAL = 30.0  # seconds that a step may take longer than the last ones, before those who are late are given up
 TIMES = 20  # how many times a usual step, besides
+REACH = 3.0  # seconds for one address of the caller
 FIRST = 600.0  # seconds for the first step of a muster: it may compile
 
 
@@ -35,10 +38,13 @@ class Abandoned(TenfoldError, RuntimeError):
 class Attendance:
     """One worker's, from its arrival to the end."""
 
-    def __init__(self, ticket: Ticket, index: int, address: tuple[str, int] | None = None) -> None:
+    def __init__(self, ticket: Ticket, index: int) -> None:
         self.index = index
-        self._address = address
-        self._wire: Connection = Client(ticket.address, authkey=ticket.key)
+        self.key = ticket.key
+        """Of the call."""
+        self._wire, own = _connected(ticket)
+        self.listener = ring.listen(own)
+        """For a neighbour who cannot share this machine's memory."""
         self._sending = threading.Lock()
         self._closed = threading.Event()
         self._unheard: Message | None = None
@@ -48,7 +54,8 @@ class Attendance:
 
     def arrive(self, step: int) -> None:
         """The model is built: this worker can begin."""
-        self._send("arrive", Arrival(self.index, host(), os.getpid(), self._address, step))
+        address = self.listener.getsockname()[:2]
+        self._send("arrive", Arrival(self.index, host(), os.getpid(), address, step))
         self._beat.start()
 
     def regroup(self, step: int, state: Callable[[], Any]) -> tuple[Muster, Any]:
@@ -61,7 +68,7 @@ class Attendance:
                 muster: Muster = message.value
                 self._usual, self._waits_since = None, None
                 if muster.behind and muster.rank(self.index) == muster.source:
-                    self._send("state", pickle.dumps(state(), protocol=5))
+                    self._send("state", packed(state()))
                 if self.index not in muster.behind:
                     return muster, None
             elif message.kind == "take":
@@ -85,6 +92,10 @@ class Attendance:
         """A step is done."""
         self._usual, self._waits_since = seconds, None
 
+    def save(self, mark: int, state: Any) -> None:
+        """For a training that no worker is left of: a checkpoint."""
+        self._send("save", (mark, packed(state)))
+
     def finish(self, result: Any) -> None:
         """What has been made in the end, for the caller and for all others."""
         self._send("result", result)
@@ -107,6 +118,7 @@ class Attendance:
         if self._beat.ident is not None:
             self._beat.join()
         self._wire.close()
+        self.listener.close()
 
     def _hear(self) -> Message:
         message = self._unheard or self._wire.recv()
@@ -115,7 +127,7 @@ class Attendance:
             raise Over(message.value)
         if message.kind == "stop":
             raise Abandoned(message.value)
-        return message  # type: ignore[no-any-return]
+        return message
 
     def _live(self) -> None:
         while not self._closed.wait(BEAT_EVERY):
@@ -127,3 +139,18 @@ class Attendance:
     def _send(self, kind: str, value: Any) -> None:
         with self._sending:
             self._wire.send(Message(kind, value))
+
+
+def packed(state: Any) -> bytes:
+    """A state, as it travels and as checkpoints have it."""
+    return pickle.dumps(state, protocol=5)
+
+
+def _connected(ticket: Ticket) -> tuple[Connection, str]:
+    """To the roll, and by which address of this machine."""
+    for address in ticket.addresses:
+        with contextlib.suppress(OSError):
+            with socket.create_connection(address, timeout=REACH) as tried:
+                own = str(tried.getsockname()[0])
+            return Client(address, authkey=ticket.key), own
+    raise Abandoned(f"the caller cannot be reached at any of {', '.join(f'{h}:{p}' for h, p in ticket.addresses)}")

@@ -1,55 +1,55 @@
-"""What a training goes on from when no worker is left that holds it: one file, whole or not there, with a checksum."""
+"""In the caller: what a training goes on from when no worker is left that holds it.
+
+One file, whole or not there, with a checksum; so a torn one is never used.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import pickle
-import time
+import struct
 from pathlib import Path
-from typing import Any
-
-from tenfold.training.terms import Checkpointing
 
 _DIGEST = 32
+_MARK = struct.Struct("<q")
 
 
 class Checkpoint:
-    """The file of one training; written by one worker, read by all when they begin."""
+    """The file of one training; there is none without a path."""
 
-    def __init__(self, path: Path, often: Checkpointing | None) -> None:
+    def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._often = often
-        self._last_step = 0
-        self._last_time = time.monotonic()
+        found = self._read()
+        self.mark = -1 if found is None else found[0]
+        """How far the model in it is; -1 where there is none."""
 
-    def due(self, step: int) -> bool:
-        """Whether enough steps or seconds have gone by since the last one."""
-        often = self._often
-        if often is None:
-            return False
-        by_steps = often.steps is not None and step - self._last_step >= often.steps
-        return by_steps or (often.seconds is not None and time.monotonic() - self._last_time >= often.seconds)
-
-    def write(self, state: Any, step: int) -> None:
+    def write(self, mark: int, body: bytes) -> None:
         """Beside, and renamed: who is killed here leaves the last one."""
-        body = pickle.dumps(state, protocol=5)
+        if self._path is None:
+            return
+        content = _MARK.pack(mark) + body
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         partial = self._path.with_suffix(f".{os.getpid()}")
         with open(partial, "wb") as file:
-            file.write(hashlib.blake2b(body, digest_size=_DIGEST).digest())
-            file.write(body)
+            file.write(hashlib.blake2b(content, digest_size=_DIGEST).digest())
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, self._path)
-        self._last_step, self._last_time = step, time.monotonic()
+        self.mark = mark
 
-    def read(self) -> Any:
-        """The state; None where there is none, or where it is torn."""
-        try:
-            found = self._path.read_bytes()
-        except FileNotFoundError:
+    def body(self) -> bytes:
+        """The state in it."""
+        found = self._read()
+        if found is None:
+            raise OSError(f"{self._path}: the checkpoint is gone, or damaged")
+        return found[1]
+
+    def _read(self) -> tuple[int, bytes] | None:
+        if self._path is None or not self._path.is_file():
             return None
-        digest, body = found[:_DIGEST], found[_DIGEST:]
-        if hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
+        found = self._path.read_bytes()
+        digest, content = found[:_DIGEST], found[_DIGEST:]
+        if hashlib.blake2b(content, digest_size=_DIGEST).digest() != digest:
             return None
-        return pickle.loads(body)
+        return _MARK.unpack_from(content)[0], content[_MARK.size :]

@@ -19,8 +19,8 @@ class Arrival:
     """Its machine, as far as memory can be shared."""
     pid: int
     """Its process."""
-    address: tuple[str, int] | None
-    """Where others reach it, where they are on several machines."""
+    address: tuple[str, int]
+    """Where others reach it, who cannot share its memory."""
     step: int
     """How far its copy of the model is."""
 
@@ -36,7 +36,7 @@ class Muster:
     step: int
     """How far they are when they go on."""
     source: int
-    """The rank whose copy of the model is that far: workers that are not get it from there."""
+    """The rank whose copy of the model is that far: workers that are not get it from there. -1 for the checkpoint."""
 
     def rank(self, index: int) -> int:
         """The place of a worker."""
@@ -56,8 +56,8 @@ class Muster:
 class Ticket:
     """What a worker needs to find the others."""
 
-    address: tuple[str, int]
-    """Of the caller's roll."""
+    addresses: tuple[tuple[str, int], ...]
+    """Of the caller's roll: one of them can be reached."""
     key: bytes
     """Proves that it belongs to the call."""
     count: int
@@ -70,7 +70,8 @@ class Message:
 
     kind: str
     """
-    worker to roll   arrive Arrival, at step, beat step, state bytes, result value, late ranks, failed text
-    roll to worker   change, muster Muster, give, take bytes, end value, stop text
+    worker to roll   arrive Arrival, at step, beat, state bytes, save mark and bytes, late ranks, result value
+                     failed text
+    roll to worker   change, muster Muster, take bytes, end value, stop text
     """
     value: Any = None

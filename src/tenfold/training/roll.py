@@ -15,15 +15,20 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge, wait
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from tenfold.machine.host import host
+from tenfold.training.checkpoint import Checkpoint
 from tenfold.training.muster import Arrival, Message, Muster, Ticket
 
+LOOPBACK = "127.0.0.1"
 LOOK_EVERY = 0.25
 SILENCE = 3.0  # seconds without a sign of life, after which a stopped process is ended
 LONG_SILENCE = 30.0  # the same for one that is not stopped: the machine is busy, or is another one
@@ -53,10 +58,13 @@ class Present:
 class Roll:
     """One call's, kept by a thread of the caller."""
 
-    def __init__(self, count: int, reachable: str = "127.0.0.1") -> None:
+    def __init__(self, count: int, checkpoint: Checkpoint, *, elsewhere: bool = False) -> None:
+        """`elsewhere`: workers may be on other machines."""
         self._count = count
+        self._checkpoint = checkpoint
         self._key = os.urandom(32)
-        self._socket = socket.create_server((reachable, 0), backlog=128)
+        self._socket = socket.create_server(("0.0.0.0" if elsewhere else LOOPBACK, 0), backlog=128)
+        self._hosts = [LOOPBACK, *(_addresses() if elsewhere else ())]
         self._present: list[Present] = []
         self._muster: Muster | None = None
         self._musters = 0
@@ -73,7 +81,8 @@ class Roll:
     @property
     def ticket(self) -> Ticket:
         """For the workers."""
-        return Ticket(self._socket.getsockname()[:2], self._key, self._count)
+        port = self._socket.getsockname()[1]
+        return Ticket(tuple((host, port) for host in self._hosts), self._key, self._count)
 
     @property
     def result(self) -> Any:
@@ -92,13 +101,20 @@ class Roll:
 
     def _keep(self) -> None:
         while not self._closing.is_set():
-            for ready in wait([self._socket, *(present.wire for present in self._present)], LOOK_EVERY):
-                if ready is self._socket:
-                    self._admit()
-                else:
-                    self._hear(next(present for present in self._present if present.wire is ready))
-            self._look_after()
-            self._call()
+            ready = wait([self._socket, *(present.wire for present in self._present)], LOOK_EVERY)
+            try:
+                self._turn(ready)
+            except Exception as error:  # a disk that is full, for a checkpoint: nobody may wait for us then
+                self._finish(Message("stop", f"the caller cannot go on: {type(error).__name__}: {error}"))
+
+    def _turn(self, ready: Sequence[Any]) -> None:
+        if self._socket in ready:
+            self._admit()
+        for present in list(self._present):
+            if present.wire in ready and present in self._present:  # it may have been lost just now
+                self._hear(present)
+        self._look_after()
+        self._call()
 
     def _admit(self) -> None:
         accepted, _ = self._socket.accept()
@@ -128,10 +144,9 @@ class Roll:
         elif kind == "at":
             present.step = value
         elif kind == "state":
-            assert self._muster is not None
-            for other in self._present:
-                if other.arrival is not None and other.arrival.index in self._muster.behind:
-                    self._send(other, Message("take", value))
+            self._hand_on(value)
+        elif kind == "save":
+            self._checkpoint.write(*value)
         elif kind == "late":
             for other in list(self._present):
                 if other.arrival is not None and other.arrival.index in value:
@@ -200,8 +215,8 @@ class Roll:
             return
         arrivals = [replace(one.arrival, step=one.step) for one in here if one.arrival and one.step is not None]
         arrivals.sort(key=lambda arrival: arrival.index)
-        step = max(arrival.step for arrival in arrivals)
-        source = next(rank for rank, arrival in enumerate(arrivals) if arrival.step == step)
+        step = max(self._checkpoint.mark, *(arrival.step for arrival in arrivals))
+        source = next((rank for rank, arrival in enumerate(arrivals) if arrival.step == step), -1)
         self._musters += 1
         self._muster = muster = Muster(self._musters, tuple(arrivals), step, source)
         self._note(f"{len(arrivals)} of {self._count} workers go on at step {step}")
@@ -209,6 +224,15 @@ class Roll:
         for present in here:
             present.step = None
             self._send(present, Message("muster", muster))
+        if source < 0:
+            self._hand_on(self._checkpoint.body())
+
+    def _hand_on(self, state: bytes) -> None:
+        """To those who are behind."""
+        behind = () if self._muster is None else self._muster.behind
+        for present in list(self._present):
+            if present.arrival is not None and present.arrival.index in behind:
+                self._send(present, Message("take", state))
 
     def _may_be_fewer(self, here: list[Present]) -> bool:
         """Survivors go on at once; those who begin wait for each other."""
@@ -225,6 +249,12 @@ class Roll:
 
     def _note(self, text: str) -> None:
         self.events.append(f"{time.monotonic() - self._began:.1f} s: {text}")
+
+
+def _addresses() -> list[str]:
+    """Where this machine may be reached from others."""
+    found = [one for each in psutil.net_if_addrs().values() for one in each if one.family == socket.AF_INET]
+    return [one.address for one in found if not one.address.startswith("127.")]
 
 
 def _is_stopped(arrival: Arrival | None) -> bool:

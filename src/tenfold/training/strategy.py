@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,12 +17,12 @@ from tenfold.fuse.columns import Columns
 from tenfold.fuse.reading import Reading
 from tenfold.fuse.result import FitResult
 from tenfold.fuse.stopping import Patience
-from tenfold.training.adding import Shared
+from tenfold.training.adding import Shared, Slots
 from tenfold.training.attendance import Attendance, Changed, Over
-from tenfold.training.checkpoint import Checkpoint
 from tenfold.training.muster import Muster
 from tenfold.training.port import Learner
-from tenfold.training.terms import Diverged, Terms
+from tenfold.training.ring import Ring
+from tenfold.training.terms import Diverged, Pacer, Terms
 from tenfold.training.trained import Trained
 from tenfold.work.here import here
 
@@ -63,21 +64,23 @@ class Strategy(ABC):
         self.reading = Reading(terms.fit, [member], alone=True)
         stopping = terms.fit.stopping
         self.progress = Progress(watch=None if stopping is None else Patience(stopping))
-        self.checkpoint = Checkpoint(here().shared / "train.checkpoint", terms.checkpointing)
+        self._pacer = Pacer(terms.checkpointing)
         self.muster: Muster
-        self.shared: Shared
+        self.slots: Slots
         self._turn = 0
+        self._open = contextlib.ExitStack()
 
     @abstractmethod
     def epoch(self) -> None:
         """What is left of the epoch under way."""
 
     def train(self) -> Trained | None:
-        """From the last checkpoint, or from the start, to the end. The result comes from the first of the workers."""
-        saved = self.checkpoint.read()
-        if saved is not None:
-            self.go_on(saved)
+        """To the end. The result comes from the first of the workers."""
         self.attendance.arrive(self.progress.mark)
+        with self._open:
+            return self._to_the_end()
+
+    def _to_the_end(self) -> Trained | None:
         while True:
             try:
                 self._regroup()
@@ -93,25 +96,37 @@ class Strategy(ABC):
 
     @property
     def is_first(self) -> bool:
-        return self.shared.rank == 0
+        return self.slots.rank == 0
 
     # -- who is there ---------------------------------------------------------------------------------------------
 
     def _regroup(self) -> None:
+        self._open.close()
         self.muster, state = self.attendance.regroup(self.progress.mark, self.state)
         if state is not None:
             self.go_on(state)
-        rank = self.muster.rank(self.attendance.index)
-        path = here().shared / f"muster-{self.muster.number}"
-        self.shared = Shared(path, rank, len(self.muster.arrivals), self.learner.size)
         self._turn = 0
-        self.add()  # when all have mapped it, it needs no name any more
+        slots = self._opened(self.muster.rank(self.attendance.index), len(self.muster.arrivals))
+        self.slots = self._open.enter_context(contextlib.closing(slots))
+
+    def _opened(self, rank: int, count: int) -> Slots:
+        if not self.muster.is_one_machine:
+            attendance = self.attendance
+            return Ring(self.muster, rank, self.learner.size, attendance.listener, attendance.key, self._ask)
+        path = here().shared / f"muster-{self.muster.number}"
+        shared = Shared(path, rank, count, self.learner.size)
+        self._turn += 1
+        shared.add(self._turn, self._ask)  # when all have mapped it, it needs no name any more
         path.unlink(missing_ok=True)
+        return shared
+
+    def _ask(self, missing: Callable[[], list[int]]) -> None:
+        self.attendance.ask(missing, self.muster)
 
     def add(self) -> numpy.ndarray:
         """The sum of what all workers have in their slots; Changed where one of them is gone."""
         self._turn += 1
-        return self.shared.add(self._turn, lambda missing: self.attendance.ask(missing, self.muster))
+        return self.slots.add(self._turn, self._ask)
 
     def state(self) -> tuple[Any, Progress]:
         """Everything that the training goes on from."""
@@ -150,8 +165,8 @@ class Strategy(ABC):
             self.check(loss, rows, self.progress.step, self.progress.batch)
             self.progress.batch += 1
             self.progress.step += 1
-        if self.is_first and self.checkpoint.due(self.progress.step):
-            self.checkpoint.write(self.state(), self.progress.step)
+        if self.is_first and self._pacer.due(self.progress.step):
+            self.attendance.save(self.progress.mark, self.state())
 
     def check(self, loss: float, rows: numpy.ndarray, step: int, batch: int) -> None:
         """A loss that is not a number ends the training."""
@@ -167,14 +182,14 @@ class Strategy(ABC):
         """Every worker scores its part of the rows."""
         if not self.reading.scores:
             return {}
-        shared = self.shared
+        slots = self.slots
         self.attendance.look()
-        shared.slot[:] = 0
+        slots.slot[:] = 0
         for block, own in self.reading.validation([self.member]):
             rows = numpy.arange(len(block), dtype=numpy.int32) if own is None else own[0]
-            part = shared.part(rows)
+            part = slots.part(rows)
             for start in range(0, len(part), SCORED_ROWS):
-                self.learner.score(block, part[start : start + SCORED_ROWS], shared.slot)
+                self.learner.score(block, part[start : start + SCORED_ROWS], slots.slot)
         return {f"val_{name}": value for name, value in self.learner.logs(self.add()).items()}
 
     def _close_epoch(self, logs: dict[str, float]) -> None:

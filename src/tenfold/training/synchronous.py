@@ -27,7 +27,7 @@ class Synchronous(Strategy):
     def epoch(self) -> None:
         if self.progress.batch == 0:
             self.learner.begin()
-        if self.shared.count == 1 and self.terms.accumulate == 1 and self.terms.clip is None:
+        if self.slots.count == 1 and self.terms.accumulate == 1 and self.terms.clip is None:
             self._alone()
         else:
             self._divided()
@@ -36,7 +36,7 @@ class Synchronous(Strategy):
         for block, rows in self.batches():
             began = time.monotonic()
             self.attendance.look()
-            self._gradient(block, self.shared.part(rows), len(rows))
+            self._gradient(block, self.slots.part(rows), len(rows))
             total = self.add()
             if self.terms.clip is not None:
                 total = self._clipped(total, self.terms.clip)
@@ -46,7 +46,7 @@ class Synchronous(Strategy):
 
     def _gradient(self, block: Columns, rows: numpy.ndarray, count: int) -> None:
         """Of this worker's share, into its slot."""
-        slot = self.shared.slot
+        slot = self.slots.slot
         pieces = [piece for piece in numpy.array_split(rows, self.terms.accumulate) if len(piece)]
         if len(pieces) <= 1:
             self.learner.gradient(block, rows, len(rows) / count, slot)

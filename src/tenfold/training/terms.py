@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,24 @@ class Checkpointing:
 
     steps: int | None = None
     seconds: float | None = None
+
+
+class Pacer:
+    """When the next checkpoint is due."""
+
+    def __init__(self, often: Checkpointing | None) -> None:
+        self._often = often
+        self._step = 0
+        self._time = time.monotonic()
+
+    def due(self, step: int) -> bool:
+        """Whether enough steps or seconds have gone by; then it counts anew."""
+        often = self._often
+        by_steps = often is not None and often.steps is not None and step - self._step >= often.steps
+        by_time = often is not None and often.seconds is not None and time.monotonic() - self._time >= often.seconds
+        if by_steps or by_time:
+            self._step, self._time = step, time.monotonic()
+        return by_steps or by_time
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from tenfold.dispatch.pace import Pace
 from tenfold.dispatch.results import Results
 from tenfold.errors import BadCall
 from tenfold.fuse.fit import Fit
+from tenfold.training.checkpoint import Checkpoint
 from tenfold.training.muster import Ticket
 from tenfold.training.roll import Roll
 from tenfold.training.terms import Checkpointing, Terms
@@ -79,7 +80,7 @@ def train(
     given = {"seed": seed, **(params or {})}
     fit.check([given])
     count = settings.workers or 1
-    terms = Terms(fit, given, Ticket(("", 0), b"", count), how, often, accumulate, clip, staleness)
+    terms = Terms(fit, given, Ticket((), b"", count), how, often, accumulate, clip, staleness)
     with opened("train", Worker(terms), settings, total=count, on_error="collect", parts={}) as call:
         _check_seats(call, count)
         roll = _run(call, terms, resumable=run is not None)
@@ -94,8 +95,13 @@ def train(
 def _run(call: Call, terms: Terms, *, resumable: bool) -> Roll:
     """All workers, to the end; the roll knows what became of them."""
     count = terms.ticket.count
-    call = replace(call, pace=Pace(call.engine.abilities.seconds_per_batch, one_by_one=True))
-    with contextlib.closing(Roll(count)) as roll:
+    # One task a worker, or they would wait for each other for ever. What one raises, the others raise as well.
+    pace = Pace(call.engine.abilities.seconds_per_batch, one_by_one=True)
+    call = replace(call, pace=pace, policy=replace(call.policy, raised_again=False))
+    folder = call.journal.folder
+    checkpoint = Checkpoint(None if folder is None else folder.path / "train.checkpoint")
+    elsewhere = any(one.name for one in call.engine.machines())
+    with contextlib.closing(Roll(count, checkpoint, elsewhere=elsewhere)) as roll:
         feed = Feed(range(count), call.journal, resumable=resumable)
         task = Worker(replace(terms, ticket=roll.ticket))
         call.run(lambda: call.crew(task, call.job), feed)
