@@ -102,6 +102,16 @@ def test_asynchronous_loses_no_update(staleness: int | None) -> None:
     assert len(trained.history["loss"]) == 30
 
 
+def test_averaged_after_some_steps_of_their_own() -> None:
+    fit = nets.fit(epochs=20, metrics=["accuracy"])
+    one = tenfold.train(fit, PARAMS, workers=1, progress=False)
+    alone = tenfold.train(fit, PARAMS, workers=1, how="asynchronous", average_every=3, progress=False)
+    assert nets.furthest(one.weights, alone.weights) < 1e-5, "the average of one is what it was"
+    several = tenfold.train(fit, PARAMS, workers=3, how="asynchronous", average_every=2, progress=False)
+    assert several.updates == 20 * 6
+    assert several.history["val_accuracy"][-1] > 0.85
+
+
 def test_asynchronous_counts_every_update_once_when_a_worker_is_killed(tmp_path: Path) -> None:
     fit = nets.fit(nets.build_slow, epochs=10, validation=None)
     params = dict(PARAMS, folder=str(tmp_path), act="kill", at=10)
@@ -120,6 +130,7 @@ def test_asynchronous_counts_every_update_once_when_a_worker_is_killed(tmp_path:
         ({"checkpoint": 5}, "there is nowhere to write it without run="),
         ({"workers": 2, "engine": "serial"}, "workers=2: only 1 can work at once here"),
         ({"staleness": 3}, "only with how="),
+        ({"average_every": 0, "how": "asynchronous"}, "average_every=0: expected a whole number above 0"),
     ],
 )
 def test_bad_calls(settings: dict[str, Any], words: str) -> None:

@@ -40,6 +40,8 @@ class Progress:
     """The next one of it."""
     step: int = 0
     """Batches trained in all."""
+    sums: Any = None
+    """Of loss and metrics in this epoch, where the learner does not keep them."""
     history: dict[str, list[float]] = field(default_factory=dict)
     """One number an epoch."""
     watch: Patience | None = None

@@ -60,6 +60,8 @@ class Terms:
     """The largest norm of the gradient."""
     staleness: int | None = None
     """Steps that one worker may be ahead of another; None for any number."""
+    average_every: int | None = None
+    """Steps after which weights are averaged; None where each step is added to them."""
 
 
 class Diverged(TenfoldError, ArithmeticError):

@@ -8,12 +8,13 @@ from typing import Any
 from tenfold.training import opening
 from tenfold.training.asynchronous import Asynchronous
 from tenfold.training.attendance import Abandoned, Attendance
+from tenfold.training.averaging import Averaging
 from tenfold.training.synchronous import Synchronous
 from tenfold.training.terms import Terms
 from tenfold.training.trained import Trained
 from tenfold.work.here import here
 
-STRATEGIES = {"synchronous": Synchronous, "asynchronous": Asynchronous}
+STRATEGIES = {"synchronous": Synchronous, "asynchronous": Asynchronous, "averaging": Averaging}
 
 
 class Worker:
@@ -28,7 +29,9 @@ class Worker:
             try:
                 member = terms.fit.member(terms.params, task)
                 learner = opening.learner(terms.fit, member)
-                return STRATEGIES[terms.how](terms, member, learner, attendance).train()
+                return STRATEGIES["averaging" if terms.average_every else terms.how](
+                    terms, member, learner, attendance
+                ).train()
             except Abandoned:
                 raise
             except Exception as error:
@@ -40,7 +43,7 @@ class Worker:
         return {
             "fit": terms.fit,
             "params": dict(terms.params),
-            "how": (terms.how, terms.ticket.count, terms.accumulate, terms.clip, terms.staleness),
+            "how": (terms.how, terms.ticket.count, terms.accumulate, terms.clip, terms.staleness, terms.average_every),
         }
 
     @property

@@ -38,6 +38,7 @@ def train(
     accumulate: int = 1,
     clip: float | None = None,
     staleness: int | None = None,
+    average_every: int | None = None,
     cpus: float | None = None,
     gpus: float = 0,
     memory: int | str | None = None,
@@ -62,6 +63,7 @@ def train(
     accumulate      pieces in which a worker computes its share of a batch, to save memory
     clip            the largest norm of the gradient
     staleness       of "asynchronous": steps that a worker may be ahead of another; 0 is "synchronous"
+    average_every   of "asynchronous": steps that a worker takes by itself before the weights are averaged
     cpus            cores for each worker; divided evenly where it is not given
     retries         how often a worker that was lost is started again; the others go on meanwhile
 
@@ -71,7 +73,7 @@ def train(
         _cpus(cpus, workers), gpus, memory, workers or 1, None, retries, timeout, seed, engine, run, fresh, progress
     )
     faults = settings.faults() + _faults(fit, params, workers, how)
-    faults += _number_faults(accumulate, clip, staleness, how)
+    faults += _number_faults(accumulate, clip, staleness, average_every, how)
     often = _often(checkpoint, faults, keeps=run is not None)
     if faults:
         raise BadCall("; ".join(faults))
@@ -80,7 +82,7 @@ def train(
     given = {"seed": seed, **(params or {})}
     fit.check([given])
     count = settings.workers or 1
-    terms = Terms(fit, given, Ticket((), b"", count), how, often, accumulate, clip, staleness)
+    terms = Terms(fit, given, Ticket((), b"", count), how, often, accumulate, clip, staleness, average_every)
     with opened("train", Worker(terms), settings, total=count, on_error="collect", parts={}) as call:
         _check_seats(call, count)
         roll = _run(call, terms, resumable=run is not None)
@@ -138,7 +140,9 @@ def _faults(fit: object, params: object, workers: object, how: object) -> list[s
     return found
 
 
-def _number_faults(accumulate: object, clip: object, staleness: object, how: object) -> list[str]:
+def _number_faults(
+    accumulate: object, clip: object, staleness: object, average_every: object, how: object
+) -> list[str]:
     found = []
     if isinstance(accumulate, bool) or not isinstance(accumulate, int) or accumulate < 1:
         found.append(f"accumulate={accumulate!r}: expected a whole number above 0")
@@ -146,8 +150,13 @@ def _number_faults(accumulate: object, clip: object, staleness: object, how: obj
         found.append(f"clip={clip!r}: expected a number above 0")
     if staleness is not None and (isinstance(staleness, bool) or not isinstance(staleness, int) or staleness < 0):
         found.append(f"staleness={staleness!r}: expected a whole number, 0 or above")
-    if how != "asynchronous" and staleness:
-        found.append(f'staleness={staleness!r}: only with how="asynchronous"')
+    every = average_every
+    if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
+        found.append(f"average_every={every!r}: expected a whole number above 0")
+    if how != "asynchronous" and (staleness or every):
+        found.append('staleness= and average_every=: only with how="asynchronous"')
+    if staleness and every:
+        found.append("staleness= and average_every=: give one of them")
     if how == "asynchronous" and (accumulate != 1 or clip is not None):
         found.append('accumulate= and clip=: only with how="synchronous"')
     return found

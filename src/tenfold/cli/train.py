@@ -1,0 +1,78 @@
+"""`tenfold train FILE.py:NAME`: one model on many workers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import tenfold
+from tenfold.cli import given, load, say
+from tenfold.cli.options import settings_without
+
+if TYPE_CHECKING:
+    from tenfold.training.trained import Trained
+
+SHOWN = 8  # epochs
+
+
+@click.command()
+@click.argument("target", metavar="FILE.py:NAME")
+@click.option("--how", type=click.Choice(["synchronous", "asynchronous", "sharded"]), default="synchronous")
+@click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="A parameter of the model; repeat it.")
+@click.option("--cpus", type=float, help="Cores for each worker; divided evenly where it is not given.")
+@click.option("--retries", type=int, default=2, show_default=True, help="How often a lost worker is started again.")
+@click.option("--checkpoint", metavar="STEPS|TIME", help='How often the state is written, such as 500 or "5min".')
+@click.option("--accumulate", type=int, default=1, show_default=True, help="Pieces of a worker's share of a batch.")
+@click.option("--clip", type=float, help="The largest norm of the gradient.")
+@click.option("--staleness", type=int, help="Of asynchronous: steps that a worker may be ahead of another.")
+@click.option("--average-every", type=int, help="Of asynchronous: steps between two averages of the weights.")
+@click.option("--save", "path", metavar="FILE", help="Write the model: .keras, .weights.h5, .pt or .npz.")
+@settings_without("cpus", "isolate", "retries")
+@say.json_option
+def command(
+    target: str, sets: tuple[str, ...], checkpoint: str | None, path: str | None, as_json: bool, **options: Any
+) -> None:
+    """Train one model of a Fit of a Python file, on several workers.
+
+    \b
+    tenfold train train.py:fit --workers 4 --set lr=0.001 --save model.keras
+    tenfold train train.py:fit --engine dask --workers 8 --run runs/big --checkpoint 5min
+    """
+    often = int(checkpoint) if checkpoint is not None and checkpoint.isdigit() else checkpoint
+    with say.stdout_for_json(as_json):
+        trained = tenfold.train(load.function(target), given.settings(sets), checkpoint=often, **options)
+        if path is not None:
+            trained.save(path)
+    if as_json:
+        say.emit({"target": target, **_facts(trained), "saved": path})
+    else:
+        _show(trained, path)
+
+
+def _facts(trained: Trained) -> dict[str, Any]:
+    return {
+        "params": trained.params,
+        "history": trained.history,
+        "updates": trained.updates,
+        "workers": trained.workers,
+        "seconds": trained.seconds,
+        "plan": trained.plan,
+        "events": list(trained.events),
+    }
+
+
+def _show(trained: Trained, path: str | None) -> None:
+    screen = say.screen()
+    table = say.table("epoch", *trained.history, right=("epoch", *trained.history))
+    epochs = trained.result.epochs
+    for epoch in sorted({*range(min(SHOWN // 2, epochs)), *range(max(0, epochs - SHOWN // 2), epochs)}):
+        table.add_row(str(epoch), *(f"{values[epoch]:.5g}" for values in trained.history.values()))
+    say.show(table)
+    screen.print(
+        f"{epochs} epochs, {trained.updates} updates, {trained.workers} workers, {say.took(trained.seconds)}",
+        style="bold",
+    )
+    for event in trained.events[1:]:
+        screen.print(event)
+    screen.print(f"written to {path}" if path else "not written: --save FILE keeps the model")

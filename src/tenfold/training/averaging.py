@@ -1,0 +1,51 @@
+"""In a worker: everybody takes some steps by itself, then the weights are averaged, and so on: local SGD.
+
+A round is so many batches for each worker. One that is interrupted is begun again from the last average; what an
+optimizer remembers stays each worker's own.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy
+
+from tenfold.fuse.columns import Columns
+from tenfold.training.strategy import Strategy
+
+
+class Averaging(Strategy):
+    """One worker's part."""
+
+    def epoch(self) -> None:
+        size = self.learner.weights_size
+        if self.progress.batch == 0:
+            self.progress.sums = numpy.zeros(self.learner.sums_size)
+        average = numpy.empty(size, numpy.float32)
+        self.learner.write_weights(average)
+        batches = self.batches()
+        while part := list(islice(batches, (self.terms.average_every or 1) * self.slots.count)):
+            self.attendance.look()
+            own = part[self.slots.rank :: self.slots.count]
+            self._take(own, average)
+            self.slots.slot[:size] *= len(own) / len(part)
+            total = self.add()
+            average[:] = total[:size]
+            self.learner.read_weights(average)
+            self.progress.sums += total[size:]
+            loss = self.learner.logs(total)["loss"]
+            self.stepped([loss] * len(part), [rows for _, rows in part])
+
+    def logs(self) -> dict[str, float]:
+        return self.learner.logs(self.progress.sums)
+
+    def _take(self, batches: list[tuple[Columns, numpy.ndarray]], weights: numpy.ndarray) -> None:
+        """Steps on these batches, from these weights: the new ones, and the sums, go into this worker's slot."""
+        size, slot = self.learner.weights_size, self.slots.slot
+        sums = numpy.zeros(self.learner.sums_size)
+        now, after = weights, numpy.empty_like(slot)
+        for block, rows in batches:
+            self.learner.advance(block, rows, now, after)
+            sums += after[size:]
+            now = after[:size].copy()
+        slot[:size], slot[size:] = now, sums
