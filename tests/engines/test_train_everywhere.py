@@ -1,0 +1,62 @@
+"""`train` on every engine: the same weights, also when a worker is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+import torch._dynamo  # noqa: F401  # the first optimizer would, which sets an environment variable in a test
+
+import tenfold
+from tenfold.errors import BadCall
+
+X = numpy.random.default_rng(0).normal(size=(150, 6)).astype("float32")
+Y = (X[:, 0] > 0).astype("int64")
+
+
+def build(lr: float = 0.05, folder: str = "") -> Any:
+    import torch
+
+    module = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    calls = []
+
+    def loss(outputs: Any, targets: Any) -> Any:
+        calls.append(0)
+        if folder and len(calls) == 10:
+            try:
+                open(os.path.join(folder, "killed"), "x").close()
+                os.kill(os.getpid(), signal.SIGKILL)
+            except FileExistsError:
+                pass
+        return torch.nn.functional.cross_entropy(outputs, targets)
+
+    return module, loss, torch.optim.Adam(module.parameters(), lr)
+
+
+FIT = tenfold.Fit(build, (X, Y), epochs=6, batch_size=20, validation=0.2)
+
+
+@pytest.fixture(scope="module")
+def one() -> Any:
+    return tenfold.train(FIT, {"seed": 1}, workers=1, progress=False)
+
+
+def test_workers_of_any_engine_train_what_one_trains(engine: str, one: Any, tmp_path: Path) -> None:
+    if engine == "serial":
+        with pytest.raises(BadCall, match="only 1 can work at once"):
+            tenfold.train(FIT, {"seed": 1}, workers=2, engine=engine, progress=False)
+        found = [tenfold.train(FIT, {"seed": 1}, workers=1, engine=engine, progress=False)]
+    else:
+        lossy = {"seed": 1} if engine == "joblib" else {"seed": 1, "folder": str(tmp_path)}  # its pool ends with one
+        found = [tenfold.train(FIT, p, workers=2, engine=engine, progress=False) for p in ({"seed": 1}, lossy)]
+        assert (tmp_path / "killed").exists() == ("folder" in lossy)
+        counted = tenfold.train(FIT, {"seed": 1}, workers=2, how="asynchronous", engine=engine, progress=False)
+        assert counted.updates == 6 * 6
+    for trained in found:
+        for name, weights in one.weights.items():
+            numpy.testing.assert_allclose(trained.weights[name], weights, atol=1e-5)
+        numpy.testing.assert_allclose(trained.history["val_loss"], one.history["val_loss"], rtol=1e-4)
