@@ -28,7 +28,7 @@ def test_it_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     whole = _SCRIPT.format(folder=folder, run=str(tmp_path / "whole"))
     (tmp_path / "a").mkdir()
     with scripts.started(tmp_path / "a", text) as script:
-        waiting.for_file(tmp_path / "run" / "train.checkpoint")
+        waiting.until((tmp_path / "run" / "train.checkpoint").exists, 90, "a checkpoint")
         script.kill()
     waiting.until(lambda: not leftovers.processes(), 5, "the end of all processes")
     (tmp_path / "b").mkdir()

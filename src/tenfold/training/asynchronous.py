@@ -38,10 +38,10 @@ class Asynchronous(Strategy):
             self.add()  # nobody takes a batch before that
             self._work(weights, batches)
             self._wait(lambda: bool(weights.done.all()))
-            self.add()  # nobody begins the next epoch before all have read this one's end
             learner.read_weights(weights.run[:size])
-            self._logs = learner.logs(weights.run)
-            self.progress.step += weights.added
+            self._logs, added = learner.logs(weights.run), weights.added
+            self.add()  # nobody begins the next epoch before all have read this one's end
+            self.progress.step += added
         finally:
             weights.close()
 
