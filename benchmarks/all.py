@@ -16,7 +16,7 @@ from typing import Any
 
 from contest import Goal, add_options, say
 
-BENCHMARKS = ("iterations", "startup", "dispatch", "threads", "clusters", "fuse", "tune", "prepare", "predict")
+BENCHMARKS = ("iterations", "startup", "dispatch", "threads", "clusters", "fuse", "tune", "prepare", "predict", "train")
 
 
 def main() -> int:

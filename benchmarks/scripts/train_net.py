@@ -1,15 +1,18 @@
-"""Trains one small convolutional net: `train_net.py CONTESTANT NET`. Prints steps a second, and seconds to the first step.
+"""Trains one convolutional net: `train_net.py CONTESTANT NET`. Prints steps a second, and seconds to the first step.
 
 NET is small (about 77,000 parameters, batches of 64), big (302,000, 256) or wide (a compute-bound net of 2.1 million
-parameters, batches of 256), on images of 8 x 8. Steps a second are those of a training under way: compilation, imports and
+parameters, batches of 256), on images of 8 x 8. Steps a second are those of a training under way: compilation and
 starts are in the seconds to the first step, which count from the call, after the imports of this script. Of tenfold,
 whose steps are in workers, a long training is compared with a short one.
 """
 
+import importlib
 import json
 import os
 import sys
 import time
+
+import numpy as np
 
 contestant, net = sys.argv[1:3]
 NETS = {"small": (32, 128, 64), "big": (64, 256, 256), "wide": (64, 2048, 256)}
@@ -18,18 +21,13 @@ SECONDS, WARM_UP = 4.0, 30
 KERAS = contestant in ("keras_fit", "mirrored_fit", "tf_1", "tf_2", "mwms") or contestant.startswith("tenfold_keras")
 if KERAS:
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-
-if __name__ == "__main__" and contestant.startswith("tenfold"):
-    import tenfold
-import numpy as np
-
-if __name__ == "__main__":
-    if KERAS:
-        import keras
-    else:
-        import torch
-    if contestant == "ray_train":
-        import ray.train.torch
+LIBRARIES = [
+    *(["tenfold"] if contestant.startswith("tenfold") else []),  # first: it notices what is imported after it
+    "keras" if KERAS else "torch",
+    *(["ray.train.torch"] if contestant == "ray_train" else []),
+]
+for name in LIBRARIES if __name__ == "__main__" else ():
+    importlib.import_module(name)
 
 ROWS = 64 * BATCH
 IMAGES = np.random.default_rng(0).normal(size=(ROWS, 8, 8, 1)).astype("float32")
@@ -123,7 +121,7 @@ def tf_threads(threads):
         with tf.GradientTape() as tape:
             found = model.loss(labels[start : start + BATCH], model(images[start : start + BATCH], training=True))
         gradients = tape.gradient(found, model.trainable_variables)
-        model.optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+        model.optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
         return found
 
     return timed(lambda place: step(tf.constant(place)), began)
@@ -169,7 +167,7 @@ def _ddp(rank, port, queue, began):
 
 
 def _counted(step, began):
-    """As `timed`, with the same number of steps in every process: one that stops earlier would leave the others waiting."""
+    """As `timed`, with the same number of steps in every process: if one stopped earlier, the others would wait."""
     step(0)
     first = time.time() - began
     for place in range(1, WARM_UP):
@@ -220,7 +218,9 @@ def _mwms(rank, port, queue, began):
         def own():
             start = place % 64 * BATCH + rank * share
             with tf.GradientTape() as tape:
-                found = model.loss(labels[start : start + share], model(images[start : start + share], training=True)) / 2
+                found = (
+                    model.loss(labels[start : start + share], model(images[start : start + share], training=True)) / 2
+                )
             gradients = tape.gradient(found, model.trainable_variables)
             context = tf.distribute.get_replica_context()
             gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
