@@ -30,6 +30,13 @@ def build(optimizer: str = "sgd", lr: float = 0.05, norm: bool = False) -> Any:
     return module, torch.nn.CrossEntropyLoss(), made or torch.optim.Adam(module.parameters(), lr)
 
 
+def build_digits() -> Any:
+    import torch
+
+    module = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
+    return module, torch.nn.CrossEntropyLoss(), torch.optim.Adam(module.parameters(), 0.002)
+
+
 class Slow:
     """A loss that takes a while, and does something at one of its calls, in one process only."""
 

@@ -102,6 +102,20 @@ def test_asynchronous_loses_no_update(staleness: int | None) -> None:
     assert len(trained.history["loss"]) == 30
 
 
+def test_asynchronous_is_as_accurate_on_digits() -> None:
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    data = (images / 16).astype("float32"), labels
+    fit = tenfold.Fit(nets.build_digits, data, epochs=15, batch_size=32, validation=0.25, metrics=["accuracy"])
+    scores = {
+        how: tenfold.train(fit, PARAMS, workers=2, how=how, progress=False).history["val_accuracy"][-1]  # type: ignore[arg-type]
+        for how in ("synchronous", "asynchronous")
+    }
+    assert scores["synchronous"] > 0.9
+    assert scores["asynchronous"] > scores["synchronous"] - 0.01
+
+
 def test_averaged_after_some_steps_of_their_own() -> None:
     fit = nets.fit(epochs=20, metrics=["accuracy"])
     one = tenfold.train(fit, PARAMS, workers=1, progress=False)

@@ -41,7 +41,8 @@ def command(
     """
     often = int(checkpoint) if checkpoint is not None and checkpoint.isdigit() else checkpoint
     with say.stdout_for_json(as_json):
-        trained = tenfold.train(load.function(target), given.settings(sets), checkpoint=often, **options)
+        fit: Any = load.function(target)  # whatever it is: train says what it expects
+        trained = tenfold.train(fit, given.settings(sets), checkpoint=often, **options)
         if path is not None:
             trained.save(path)
     if as_json:

@@ -51,28 +51,32 @@ class Attendance:
         self._usual: float | None = None
         self._waits_since: float | None = None
         self._beat = threading.Thread(target=self._live, daemon=True, name="tenfold-beat")
+        self._beat.start()
 
     def arrive(self, step: int) -> None:
         """The model is built: this worker can begin."""
         address = self.listener.getsockname()[:2]
         self._send("arrive", Arrival(self.index, host(), os.getpid(), address, step))
-        self._beat.start()
 
     def regroup(self, step: int, state: Callable[[], Any]) -> tuple[Muster, Any]:
         """The next muster, and the state to go on from where this worker is behind: None where it is not."""
+        muster: Muster | None = None
         while True:
             message = self._hear()
             if message.kind == "change":
                 self._send("at", step)
             elif message.kind == "muster":
-                muster: Muster = message.value
+                muster = message.value
                 self._usual, self._waits_since = None, None
+                assert muster is not None
                 if muster.behind and muster.rank(self.index) == muster.source:
-                    self._send("state", packed(state()))
+                    self._send("state", (muster.number, packed(state())))
                 if self.index not in muster.behind:
                     return muster, None
-            elif message.kind == "take":
-                return muster, pickle.loads(message.value)
+            elif (
+                message.kind == "take" and muster is not None and message.value[0] == muster.number
+            ):  # not of one that has changed since
+                return muster, pickle.loads(message.value[1])
 
     def look(self) -> None:
         """Between steps: Changed where the muster has."""
@@ -115,8 +119,7 @@ class Attendance:
 
     def close(self) -> None:
         self._closed.set()
-        if self._beat.ident is not None:
-            self._beat.join()
+        self._beat.join()
         self._wire.close()
         self.listener.close()
 

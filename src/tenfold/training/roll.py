@@ -31,7 +31,7 @@ from tenfold.training.muster import Arrival, Message, Muster, Ticket
 LOOPBACK = "127.0.0.1"
 LOOK_EVERY = 0.25
 SILENCE = 3.0  # seconds without a sign of life, after which a stopped process is ended
-LONG_SILENCE = 30.0  # the same for one that is not stopped: the machine is busy, or is another one
+LONG_SILENCE = 60.0  # the same for one that is not stopped: the machine is busy, or is another one
 GATHER_FIRST = 300.0  # seconds from the first arrival until all workers must be there
 GATHER_AGAIN = 10.0  # the same after all were lost: then those that are there go on
 WIRE_PATIENCE = 10  # seconds that one message may take
@@ -144,7 +144,7 @@ class Roll:
         elif kind == "at":
             present.step = value
         elif kind == "state":
-            self._hand_on(value)
+            self._hand_on(*value)
         elif kind == "save":
             self._checkpoint.write(*value)
         elif kind == "late":
@@ -225,14 +225,14 @@ class Roll:
             present.step = None
             self._send(present, Message("muster", muster))
         if source < 0:
-            self._hand_on(self._checkpoint.body())
+            self._hand_on(muster.number, self._checkpoint.body())
 
-    def _hand_on(self, state: bytes) -> None:
-        """To those who are behind."""
-        behind = () if self._muster is None else self._muster.behind
+    def _hand_on(self, number: int, state: bytes) -> None:
+        """To those who are behind in this muster, unless it has changed since."""
+        behind = self._muster.behind if self._muster is not None and self._muster.number == number else ()
         for present in list(self._present):
             if present.arrival is not None and present.arrival.index in behind:
-                self._send(present, Message("take", state))
+                self._send(present, Message("take", (number, state)))
 
     def _may_be_fewer(self, here: list[Present]) -> bool:
         """Survivors go on at once; those who begin wait for each other."""

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 from tenfold.training import opening
 from tenfold.training.asynchronous import Asynchronous
 from tenfold.training.attendance import Abandoned, Attendance
 from tenfold.training.averaging import Averaging
+from tenfold.training.strategy import Strategy
 from tenfold.training.synchronous import Synchronous
 from tenfold.training.terms import Terms
 from tenfold.training.trained import Trained
 from tenfold.work.here import here
 
-STRATEGIES = {"synchronous": Synchronous, "asynchronous": Asynchronous, "averaging": Averaging}
+STRATEGIES: dict[str, Callable[..., Strategy]] = {
+    "synchronous": Synchronous,
+    "asynchronous": Asynchronous,
+    "averaging": Averaging,
+}
 
 
 class Worker:
