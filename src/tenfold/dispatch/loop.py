@@ -42,6 +42,8 @@ class Policy:
     """Seconds after which we stop a task; None where nobody does, or the task does itself."""
     on_error: OnError
     """Whether the first failure for good ends the call."""
+    forgiven: int = LOSSES_FORGIVEN
+    """How often a task whose process somebody else killed goes again for nothing."""
 
 
 class _Flight:
@@ -183,7 +185,7 @@ class Dispatch:
     def _may_try_again(self, index: int, event: Failed) -> bool:
         if event.failure.kind == "unsendable":
             return False  # it will not be any other next time
-        if event.lost and self._losses.get(index, 0) < LOSSES_FORGIVEN:
+        if event.lost and self._losses.get(index, 0) < self._policy.forgiven:
             self._losses[index] = self._losses.get(index, 0) + 1
             return True
         self._failures[index] = self._failures.get(index, 0) + 1
