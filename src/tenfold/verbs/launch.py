@@ -19,7 +19,7 @@ from tenfold.nursery import used
 from tenfold.training import groups as known
 from tenfold.training.launched import Launched
 from tenfold.training.rendezvous import Blame, Rendezvous
-from tenfold.verbs.call import Call, Settings, opened
+from tenfold.verbs.call import Call, Settings, opened, sound
 
 
 def launch(
@@ -48,15 +48,14 @@ def launch(
     The others are those of `tenfold.map`. When one worker fails, all are ended, and the error is that of the one that
     failed first.
     """
-    _check(function, params, workers, groups)
     settings = Settings(cpus, gpus, memory, workers, None, 0, timeout, seed, engine, None, False, progress)
-    faults = settings.faults()
-    chosen = choice(engine, workers).engine
-    faults += _engine_faults(chosen)
-    if faults:
+    faults = _faults(function, params, workers, groups) + settings.faults()
+    choosing = sound(faults, choice, engine, None)
+    faults += [] if choosing is None else _engine_faults(choosing.engine)
+    if faults or choosing is None:
         raise BadCall("; ".join(faults))
-    isolates = chosen.abilities.isolates
-    settings = replace(settings, engine=chosen, isolate=True if isolates else None)
+    isolates = choosing.engine.abilities.isolates
+    settings = replace(settings, engine=choosing.engine, isolate=True if isolates else None)
     frameworks = used.members(function) if groups is None else tuple(groups)
     task = Launched(function, params or {}, frameworks, shares_process=not isolates)
     with opened("launch", task, settings, total=workers, on_error="stop", parts={}) as call:
@@ -92,7 +91,7 @@ def _raise_failure(results: Results, blame: Blame | None) -> None:
     raise TasksFailed(text, results) from first.__cause__
 
 
-def _check(function: object, params: object, workers: object, groups: object) -> None:
+def _faults(function: object, params: object, workers: object, groups: object) -> list[str]:
     faults = []
     if params is not None and not (isinstance(params, Mapping) and all(isinstance(name, str) for name in params)):
         faults.append(f"params={params!r}: expected a dict of keyword arguments, such as dict(lr=1e-3)")
@@ -105,8 +104,7 @@ def _check(function: object, params: object, workers: object, groups: object) ->
     unknown = isinstance(groups, str) or not isinstance(groups, Sequence) or not set(groups) <= set(known.NAMES)
     if groups is not None and unknown:
         faults.append(f"groups={groups!r}: expected a list of {' and '.join(map(repr, known.NAMES))}, or [] for none")
-    if faults:
-        raise BadCall("; ".join(faults))
+    return faults
 
 
 def _binding_faults(function: Callable[..., Any], params: dict[str, Any]) -> list[str]:
