@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 from tenfold import engines
 from tenfold.dispatch.feed import Feed
@@ -51,28 +51,53 @@ def launch(
     settings = Settings(cpus, gpus, memory, workers, None, 0, timeout, seed, engine, None, False, progress)
     faults = _faults(function, params, workers, groups) + settings.faults()
     choosing = sound(faults, choice, engine, None)
-    faults += [] if choosing is None else _engine_faults(choosing.engine)
+    faults += [] if choosing is None else engine_faults(choosing.engine)
     if faults or choosing is None:
         raise BadCall("; ".join(faults))
-    isolates = choosing.engine.abilities.isolates
-    settings = replace(settings, engine=choosing.engine, isolate=True if isolates else None)
     frameworks = used.members(function) if groups is None else tuple(groups)
-    task = Launched(function, params or {}, frameworks, shares_process=not isolates)
-    with opened("launch", task, settings, total=workers, on_error="stop", parts={}) as call:
-        _check_seats(call, workers)
-        blame = _together(call, task, workers)
-    results = Results(call.journal, workers, seconds=call.watch.seconds, workers=workers)
+    return together(function, params or {}, replace(settings, engine=choosing.engine), frameworks).values
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """What workers have done together."""
+
+    values: list[Any]
+    """What each has returned, in the order of ranks."""
+    plan: str
+    """Where, and why so."""
+    seconds: float
+    """How long it took."""
+
+
+def together(
+    function: Callable[..., Any],
+    params: Mapping[str, Any],
+    settings: Settings,
+    frameworks: Sequence[str],
+    variables: Mapping[str, str] | None = None,
+) -> Together:
+    """Run it on an engine that has processes. `variables` are in the workers' environment before any import."""
+    count, engine = settings.workers or 1, cast("Engine", settings.engine)
+    isolates = engine.abilities.isolates
+    settings = replace(settings, isolate=True if isolates else None)
+    task = Launched(function, params, frameworks, shares_process=not isolates)
+    with opened("launch", task, settings, total=count, on_error="stop", parts={}) as call:
+        _check_seats(call, count)
+        blame = _run(call, task, count, tuple((variables or {}).items()))
+    results = Results(call.journal, count, seconds=call.watch.seconds, workers=count)
     _raise_failure(results, blame)
-    return list(results)
+    return Together(list(results), str(call.plan), call.watch.seconds)
 
 
-def _together(call: Call, task: Launched, count: int) -> Blame | None:
+def _run(call: Call, task: Launched, count: int, variables: tuple[tuple[str, str], ...]) -> Blame | None:
     """Every worker's part; who failed first, if one did."""
+    job = replace(call.job, variables=variables)
     call = replace(
         call,
         pace=Pace(call.engine.abilities.seconds_per_batch, one_by_one=True),
         policy=replace(call.policy, forgiven=0),  # one that comes again finds no group
-        job=call.job if call.engine.abilities.isolates else replace(call.job, frameworks=()),  # its child has them
+        job=job if call.engine.abilities.isolates else replace(job, frameworks=()),  # its child has them
     )
     everywhere = any(seat.machine for seat in call.plan.seats)
     with contextlib.closing(Rendezvous(count, everywhere=everywhere)) as rendezvous:
@@ -124,7 +149,7 @@ def _binding_faults(function: Callable[..., Any], params: dict[str, Any]) -> lis
     return []
 
 
-def _engine_faults(engine: Engine) -> list[str]:
+def engine_faults(engine: Engine) -> list[str]:
     if engine.abilities.parallel and engine.abilities.processes:
         return []
     return [
