@@ -17,7 +17,7 @@ from tenfold.fuse.columns import Columns, mapped
 from tenfold.fuse.reading import Reading
 from tenfold.fuse.result import FitResult
 from tenfold.fuse.stopping import Patience
-from tenfold.training.sharding import Share, Sharded
+from tenfold.training.sharding import Sharded, Share
 from tenfold.work.here import here
 
 if TYPE_CHECKING:
@@ -121,7 +121,9 @@ class _Loop:
         model.optimizer.build(model.trainable_variables)
         self._variables = [model.trainable_variables, model.non_trainable_variables, model.optimizer.variables]
         self._state = [[variable.value for variable in some] for some in self._variables]
-        self._train = jax.jit(model.train_step)
+        # What comes out lies where it lay, or the next step would be another program; nothing is there twice.
+        places = tuple([value.sharding for value in some] for some in (*self._state, self._fresh()))
+        self._train = jax.jit(model.train_step, donate_argnums=0, out_shardings=(None, places))
         self._test = jax.jit(model.test_step)
         self._updates = 0
 

@@ -20,7 +20,7 @@ from tenfold.fuse.result import FitResult, Weights
 from tenfold.fuse.stopping import Patience
 from tenfold.fuse.torch_plain import unpacked
 from tenfold.fuse.torch_step import Blocks, Objective, arguments, as_array, batch
-from tenfold.training.sharding import Share, Sharded
+from tenfold.training.sharding import Sharded, Share
 from tenfold.work.here import here
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from tenfold.training import opening
+from tenfold.training import opening, room
 from tenfold.training.asynchronous import Asynchronous
 from tenfold.training.attendance import Abandoned, Attendance
 from tenfold.training.synchronous import Synchronous
@@ -28,6 +28,7 @@ class Worker:
             try:
                 member = terms.fit.member(terms.params, task)
                 learner = opening.learner(terms.fit, member)
+                room.check(learner, task.memory)
                 return STRATEGIES[terms.how](terms, member, learner, attendance).train()
             except Abandoned:
                 raise

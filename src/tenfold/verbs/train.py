@@ -65,7 +65,7 @@ def train(
     accumulate      pieces in which a worker computes its share of a batch, to save memory
     clip            the largest norm of the gradient
     staleness       of "asynchronous": steps that a worker may be ahead of another; 0 is "synchronous"
-    mesh, layout    of "sharded", with Keras: parts of (rows, model), and how variables are cut, by patterns of their paths
+    mesh, layout    of "sharded", with Keras: parts of (rows, model); how variables are cut, by patterns of their paths
     cpus            cores for each worker; divided evenly where it is not given
     retries         how often a worker that was lost is started again; the others go on meanwhile
 
