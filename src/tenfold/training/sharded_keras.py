@@ -42,7 +42,7 @@ class KerasShards:
     def __call__(self) -> Sharded:
         import keras
 
-        _check_backend(keras.backend.backend())
+        check_backend(keras.backend.backend())
         distribution = _distribution(self._mesh, self._layout)
         member = self._fit.member(self._params, here())
         keras.distribution.set_distribution(distribution)
@@ -58,7 +58,8 @@ class KerasShards:
         return {"fit": self._fit, "params": dict(self._params)}
 
 
-def _check_backend(backend: str) -> None:
+def check_backend(backend: str) -> None:
+    """Refuse one on which Keras cannot divide a model."""
     if backend != "jax":
         raise BadCall(
             f'how="sharded": Keras divides a model among devices on JAX only, and its backend here is {backend}; '
