@@ -13,6 +13,7 @@ import scripts
 import tenfold
 from tenfold.errors import BadCall, DoesNotFit, TasksFailed
 from tenfold.training.sharded_keras import check_backend, cut
+from tenfold.verbs.sharded import DEVICES
 
 NEAR = 1e-5
 
@@ -51,10 +52,12 @@ def in_keras(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         import shards
         shards.main({str(folder / "found")!r})
     """
-    scripts.run(folder, text, {"KERAS_BACKEND": "jax", "TF_CPP_MIN_LOG_LEVEL": "3"}, seconds=240)
+    variables = {"KERAS_BACKEND": "jax", "XLA_FLAGS": f"{DEVICES}=2", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    scripts.run(folder, text, variables, seconds=240)
     return dict(json.loads((folder / "found").read_text()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "count", "share"), [("two", 2, 0.52), ("mesh", 4, 0.6)])
 def test_a_keras_model_on_the_devices_of_one_process(
     name: str, count: int, share: float, in_keras: dict[str, Any]
