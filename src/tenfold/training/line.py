@@ -38,6 +38,8 @@ class Line:
         """All workers, when all are there."""
         self._send("arrive", attendee)
         message = self._heard.get()
+        if message.kind == "stop":
+            self._await("raise")
         if message.kind != "all":
             raise Abandoned(message.value)
         return message.value  # type: ignore[no-any-return]

@@ -127,8 +127,8 @@ class Rendezvous:
         kind, value = message.kind, message.value
         if kind == "begin":
             line.rank, self._since = value, self._since or time.monotonic()
-            if self.blame is not None:
-                self._tell_end(line)
+            if self.blame is not None:  # one that is tried again, or comes late: there is no group for it
+                self._send(line, Message("raise", self._verdict))
         elif kind == "arrive":
             line.attendee = value
             self._introduce()
@@ -167,22 +167,19 @@ class Rendezvous:
             _, line, text = self._complaints[0]
             self._decide(line.rank or 0, text)
         elif not self._met and self._since is not None and now - self._since > GATHER:
-            there = {line.rank for line in self._lines}
+            there = {line.rank for line in self._lines if line.attendee is not None}
             missing = next(rank for rank in range(self._count) if rank not in there)
-            self._decide(missing, f"it has not come within {GATHER:g} s of the first one")
+            self._decide(missing, f"it has not come within {GATHER:g} s of the first one", all_raise=True)
 
-    def _decide(self, rank: int, text: str) -> None:
+    def _decide(self, rank: int, text: str, *, all_raise: bool = False) -> None:
+        """The one who failed first goes on to raise; the others keep still until the engine ends them."""
         self.blame = Blame(rank, text)
         for line in list(self._lines):
-            self._tell_end(line)
+            self._send(line, Message("raise" if all_raise or line.rank == rank else "stop", self._verdict))
 
-    def _tell_end(self, line: _Line) -> None:
-        """The one who failed first goes on to raise; others are about to be ended by the engine."""
-        assert self.blame is not None
-        text = f"worker {self.blame.rank} of {self._count} failed first: {self.blame.text}"
-        complains = any(complaining is line for _, complaining, _ in self._complaints)
-        goes_on = (line.rank == self.blame.rank and complains) or not self._met
-        self._send(line, Message("raise" if goes_on else "stop", text))
+    @property
+    def _verdict(self) -> str:
+        return "" if self.blame is None else f"worker {self.blame.rank} failed first: {self.blame.text}"
 
     def _tell_all(self, message: Message) -> None:
         for line in list(self._lines):
