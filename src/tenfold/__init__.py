@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tenfold.training.trained import Trained as Trained
     from tenfold.verbs.evaluate import evaluate as evaluate
     from tenfold.verbs.fit import Fit as Fit
+    from tenfold.verbs.launch import launch as launch
     from tenfold.verbs.map import map as map  # noqa: A004
     from tenfold.verbs.predict import predict as predict
     from tenfold.verbs.prepare import prepare as prepare
@@ -59,6 +60,7 @@ _HOMES = {
     "tune": "tenfold.verbs.tune",
     "train": "tenfold.verbs.train",
     "Trained": "tenfold.training.trained",
+    "launch": "tenfold.verbs.launch",
     "warm": "tenfold.verbs.warm",
     "Fit": "tenfold.verbs.fit",
     "FitResult": "tenfold.fuse.result",

@@ -80,6 +80,22 @@ def test_a_large_array_is_sent_once_to_each_host(place: Place, tmp_path: Path) -
         assert all(count < 1.2 * LARGE for count in sent), sent
 
 
+def test_a_launch_over_hosts(place: Place) -> None:
+    """Workers on different hosts reach each other at the addresses by which they have reached the caller."""
+
+    def total() -> tuple[int, float, str]:
+        import torch
+        from torch import distributed
+
+        vector = torch.full((1,), tenfold.here().rank + 1.0)
+        distributed.all_reduce(vector)
+        return tenfold.here().rank, float(vector), os.readlink("/proc/self/ns/net")
+
+    found = tenfold.launch(total, workers=3, engine=place.cluster.address, progress=False)
+    assert [(rank, value) for rank, value, _ in found] == [(0, 6.0), (1, 6.0), (2, 6.0)]
+    assert len({network for _, _, network in found}) == (2 if place.net.real else 1)
+
+
 def test_large_results_come_home(place: Place) -> None:
     found = tenfold.map(lambda x: numpy.full(3_000_000, x), range(6), engine=place.cluster.address, progress=False)
     for x, array in enumerate(found):

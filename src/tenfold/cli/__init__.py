@@ -5,6 +5,7 @@
                                                            clusters.py  finds out what an engine has
     map.py        a function of a file over items          load.py      FILE.py:NAME -> function
                                                            given.py     --items, --set
+    launch.py     a function of a file in several processes at once
     prepare.py    a function of a file over a data set     objects.py   what was typed -> data, models, metrics
     predict.py    a model over a data set                  sets.py      what prepare and predict share
     evaluate.py   scores of a model

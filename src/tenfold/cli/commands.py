@@ -31,6 +31,7 @@ COMMANDS = {
     "map": "Run a function of a Python file over items, in parallel.",
     "tune": "Search for good parameters of a Fit or a function of a Python file.",
     "train": "Train one model of a Fit of a Python file, on several workers.",
+    "launch": "Run a training loop of a Python file in several processes that form a group.",
     "prepare": "Run a function over a data set, in parallel, and keep the rows for training.",
     "predict": "Run a model over data larger than memory, in parallel.",
     "evaluate": "Score a model on data larger than memory, in parallel.",

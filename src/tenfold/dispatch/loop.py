@@ -44,6 +44,8 @@ class Policy:
     """Whether the first failure for good ends the call."""
     raised_again: bool = True
     """Whether a task that raised is tried again, too; otherwise only one whose process was lost."""
+    forgiven: int = LOSSES_FORGIVEN
+    """How often a task whose process somebody else killed goes again for nothing."""
 
 
 class _Flight:
@@ -187,7 +189,7 @@ class Dispatch:
             return False  # it will not be any other next time
         if event.failure.kind == "raised" and not self._policy.raised_again:
             return False
-        if event.lost and self._losses.get(index, 0) < LOSSES_FORGIVEN:
+        if event.lost and self._losses.get(index, 0) < self._policy.forgiven:
             self._losses[index] = self._losses.get(index, 0) + 1
             return True
         self._failures[index] = self._failures.get(index, 0) + 1

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from tenfold.training import opening
+from tenfold.training import opening, room
 from tenfold.training.asynchronous import Asynchronous
 from tenfold.training.attendance import Abandoned, Attendance
 from tenfold.training.averaging import Averaging
@@ -35,9 +35,9 @@ class Worker:
             try:
                 member = terms.fit.member(terms.params, task)
                 learner = opening.learner(terms.fit, member)
-                return STRATEGIES["averaging" if terms.average_every else terms.how](
-                    terms, member, learner, attendance
-                ).train()
+                room.check(learner, task.memory)
+                strategy = STRATEGIES["averaging" if terms.average_every else terms.how]
+                return strategy(terms, member, learner, attendance).train()
             except Abandoned:
                 raise
             except Exception as error:

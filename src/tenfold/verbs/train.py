@@ -20,6 +20,7 @@ from tenfold.training.roll import Roll
 from tenfold.training.terms import Checkpointing, Terms
 from tenfold.training.trained import Trained
 from tenfold.training.worker import Worker
+from tenfold.verbs import sharded
 from tenfold.verbs.call import Call, Settings, opened
 from tenfold.verbs.map import raise_failures
 
@@ -39,6 +40,8 @@ def train(
     clip: float | None = None,
     staleness: int | None = None,
     average_every: int | None = None,
+    mesh: tuple[int, int] | None = None,
+    layout: Mapping[str, Any] | None = None,
     cpus: float | None = None,
     gpus: float = 0,
     memory: int | str | None = None,
@@ -57,13 +60,15 @@ def train(
     workers         how many processes; one that uses all cores where it is not given, which is fastest on one machine
     how             "synchronous": every batch is divided among the workers, and the result is that of one.
                     "asynchronous": every worker trains on batches of its own, and adds what it learns to weights that
-                    all share, without waiting
+                    all share, without waiting.
+                    "sharded": every worker holds a part of the model, for one that is too large for a device
     checkpoint      how often the state is written, for a call that is killed: steps, or a time such as "5min"; every
                     minute where there is a `run`
     accumulate      pieces in which a worker computes its share of a batch, to save memory
     clip            the largest norm of the gradient
     staleness       of "asynchronous": steps that a worker may be ahead of another; 0 is "synchronous"
     average_every   of "asynchronous": steps that a worker takes by itself before the weights are averaged
+    mesh, layout    of "sharded", with Keras: parts of (rows, model); how variables are cut, by patterns of their paths
     cpus            cores for each worker; divided evenly where it is not given
     retries         how often a worker that was lost is started again; the others go on meanwhile
 
@@ -74,6 +79,7 @@ def train(
     )
     faults = settings.faults() + _faults(fit, params, workers, how)
     faults += _number_faults(accumulate, clip, staleness, average_every, how)
+    faults += sharded.shape_faults(how, mesh, layout, settings.workers)
     often = _often(checkpoint, faults, keeps=run is not None)
     if faults:
         raise BadCall("; ".join(faults))
@@ -81,6 +87,8 @@ def train(
         how, staleness = "synchronous", None
     given = {"seed": seed, **(params or {})}
     fit.check([given])
+    if how == "sharded":
+        return sharded.train(fit, given, settings, mesh, layout)
     count = settings.workers or 1
     terms = Terms(fit, given, Ticket((), b"", count), how, often, accumulate, clip, staleness, average_every)
     with opened("train", Worker(terms), settings, total=count, on_error="collect", parts={}) as call:
@@ -157,7 +165,7 @@ def _number_faults(
         found.append('staleness= and average_every=: only with how="asynchronous"')
     if staleness and every:
         found.append("staleness= and average_every=: give one of them")
-    if how == "asynchronous" and (accumulate != 1 or clip is not None):
+    if how in ("asynchronous", "sharded") and (accumulate != 1 or clip is not None):
         found.append('accumulate= and clip=: only with how="synchronous"')
     return found
 

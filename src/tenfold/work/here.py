@@ -59,11 +59,20 @@ class Here:
         """Of a trial: told what it reports, and may end it."""
         self.place = index if leg is None else leg.trial
         """What its seed and its folder are by: all legs of a trial share them."""
+        self.rank = 0
+        """In a function that `tenfold.launch` runs: which of the workers this is."""
+        self.workers = 1
+        """How many of them there are; everywhere else, one."""
         self._run_seed = run_seed
         self._seat = seat
         self._folder = folder
         self._post = post
         self._rng: numpy.random.Generator | None = None
+
+    @property
+    def given(self) -> tuple[int, Seat, str]:
+        """The call's seed, the seat and the folder of all tasks: what another process needs to be this task."""
+        return self._run_seed, self._seat, self._folder
 
     @property
     def seed(self) -> int:

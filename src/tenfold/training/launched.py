@@ -1,0 +1,75 @@
+"""In a worker: one of those that run a function together."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tenfold.machine.host import host
+from tenfold.training import apart, groups
+from tenfold.training.attendance import Abandoned
+from tenfold.training.directions import Attendee, Directions, Gang
+from tenfold.training.line import Line
+from tenfold.work.here import here
+
+
+class Launched:
+    """The task of a launch: its item is the worker's rank."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        params: Mapping[str, Any],
+        frameworks: Sequence[str],
+        directions: Directions | None = None,
+        *,
+        shares_process: bool = False,
+    ) -> None:
+        """`shares_process`: the worker's process is somebody else's, and stays; then another one is started in it."""
+        self._function = function
+        self._params = params
+        self._frameworks = tuple(frameworks)
+        self._directions = directions
+        self._shares_process = shares_process
+
+    def directed(self, directions: Directions) -> Launched:
+        """The same, for workers that know where to meet."""
+        return Launched(self._function, self._params, self._frameworks, directions, shares_process=self._shares_process)
+
+    def __call__(self, rank: int) -> Any:
+        if self._shares_process:
+            assert self._directions is not None
+            own = Launched(self._function, self._params, self._frameworks, self._directions)
+            return apart.run(own, rank, self._frameworks)
+        assert self._directions is not None
+        with contextlib.closing(Line(self._directions, rank)) as line:
+            try:
+                return self._work(rank, line)
+            except Abandoned:
+                raise
+            except BaseException as error:
+                line.fail(f"{type(error).__name__}: {error}")
+                raise
+
+    def _work(self, rank: int, line: Line) -> Any:
+        assert self._directions is not None
+        count, task = self._directions.count, here()
+        task.rank, task.workers = rank, count
+        formed = groups.made(self._frameworks)
+        ports = {name: group.offer(rank, count) for name, group in formed.items()}
+        gang = Gang(rank, line.meet(Attendee(rank, host(), line.address, ports)))
+        for group in formed.values():
+            group.join(gang)
+        value = self._function(**self._params)
+        line.finish()
+        for group in reversed(formed.values()):
+            group.leave()
+        return value
+
+    def __tenfold_parts__(self) -> dict[str, Any]:
+        return {"function": self._function, "params": dict(self._params)}
+
+    @property
+    def __name__(self) -> str:
+        return f"launch({getattr(self._function, '__name__', type(self._function).__name__)})"

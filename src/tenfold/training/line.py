@@ -1,0 +1,107 @@
+"""In a worker of a launch: its line to the caller's rendezvous."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import socket
+import threading
+import time
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+
+from tenfold.errors import WorkersUnavailable
+from tenfold.machine.host import host
+from tenfold.training.attendance import Abandoned
+from tenfold.training.directions import LOOPBACK, Attendee, Directions
+from tenfold.training.muster import Message
+
+CONNECT = 10.0  # seconds for one of the caller's addresses
+ENDED_WITHIN = 10.0  # seconds in which the engine ends those who are to stop; then they do it themselves
+
+
+class Line:
+    """One worker's, from its start to its end. A thread listens, because the function may be in a call that hangs."""
+
+    def __init__(self, directions: Directions, rank: int) -> None:
+        self._wire, self.address = _connected(directions)
+        self._closing = False
+        self._heard: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        # A process that the function forks must not keep the line open when this one is killed.
+        os.register_at_fork(after_in_child=self._forget)
+        self._send("begin", rank)
+        threading.Thread(target=self._listen, daemon=True, name="tenfold-line").start()
+
+    def meet(self, attendee: Attendee) -> tuple[Attendee, ...]:
+        """All workers, when all are there."""
+        self._send("arrive", attendee)
+        message = self._heard.get()
+        if message.kind == "stop":
+            self._await("raise")
+        if message.kind != "all":
+            raise Abandoned(message.value)
+        return message.value  # type: ignore[no-any-return]
+
+    def finish(self) -> None:
+        """This worker's function has returned; returns when all have."""
+        self._send("done", None)
+        self._await("end")
+
+    def fail(self, text: str) -> None:
+        """This worker cannot go on. Returns when it may say so itself: never, where another one failed first."""
+        with contextlib.suppress(OSError):
+            self._send("failed", text)
+            self._await("raise", "end")
+
+    def close(self) -> None:
+        self._closing = True
+        with contextlib.suppress(OSError):
+            self._wire.close()
+
+    def _await(self, *kinds: str) -> None:
+        while self._heard.get().kind not in kinds:
+            continue  # told to stop: nothing more comes, and the engine or `_listen` ends this process
+
+    def _listen(self) -> None:
+        kind = ""
+        while kind not in ("stop", "raise", "end", "gone"):
+            try:
+                message: Message = self._wire.recv()
+            except (OSError, EOFError):
+                message = Message("gone", "the caller is gone")
+            kind = message.kind
+            self._heard.put(message)
+        if kind == "stop":
+            time.sleep(ENDED_WITHIN)
+        if kind in ("stop", "gone") and not self._closing:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _send(self, kind: str, value: object) -> None:
+        self._wire.send(Message(kind, value))
+
+    def _forget(self) -> None:
+        with contextlib.suppress(OSError):
+            self._wire.close()
+
+
+def _connected(directions: Directions) -> tuple[Connection, str]:
+    """The line, and this worker's own address on it."""
+    addresses = (LOOPBACK,) if directions.host == host() else directions.addresses
+    faults = []
+    for address in addresses:
+        try:
+            made = socket.create_connection((address, directions.port), CONNECT)
+            made.settimeout(None)
+            near = made.getsockname()[0]
+            wire = Connection(made.detach())
+            answer_challenge(wire, directions.key)
+            deliver_challenge(wire, directions.key)
+        except (OSError, EOFError, AuthenticationError) as error:
+            faults.append(f"{address}: {error}")
+        else:
+            return wire, near
+    raise WorkersUnavailable(
+        f"a worker cannot reach the caller at port {directions.port}: {'; '.join(faults) or 'it has no address'}"
+    )

@@ -1,0 +1,204 @@
+"""In a worker: a Keras model on JAX, divided among the devices of this one process.
+
+Every large matrix is cut along one of its axes, so is what the optimizer remembers of it, and XLA puts the
+communication between. Steps are Keras's own `train_step`, on the batches that the model would see by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from tenfold.errors import BadCall
+from tenfold.fuse.building import Member, add_metrics, construct, kind_of
+from tenfold.fuse.columns import Columns, mapped
+from tenfold.fuse.reading import Reading
+from tenfold.fuse.result import FitResult
+from tenfold.fuse.stopping import Patience
+from tenfold.training.sharding import Sharded, Share
+from tenfold.work.here import here
+
+if TYPE_CHECKING:
+    from tenfold.fuse.fit import Fit
+
+SMALL = 1024  # numbers; to fetch the parts of a smaller matrix costs more than to have it everywhere
+ROWS, MODEL = "rows", "model"
+"""The axes of a mesh."""
+Layout = Mapping[str, Sequence[str | None]]
+"""Pattern of a variable's path -> for each of its axes, the axis of the mesh that it is cut along, or None."""
+
+
+class KerasShards:
+    """The function of the one worker."""
+
+    def __init__(self, fit: Fit, params: Mapping[str, Any], mesh: tuple[int, int], layout: Layout | None) -> None:
+        self._fit = fit
+        self._params = params
+        self._mesh = mesh
+        self._layout = layout or {}
+
+    def __call__(self) -> Sharded:
+        import keras
+
+        check_backend(keras.backend.backend())
+        distribution = _distribution(self._mesh, self._layout)
+        member = self._fit.member(self._params, here())
+        keras.distribution.set_distribution(distribution)
+        try:
+            model = construct(self._fit.build, member.params)
+            if kind_of(model) != "keras":
+                raise BadCall("build: that it uses PyTorch is not seen in its code; import torch in it")
+            return _Loop(self._fit, member, model, distribution).train()
+        finally:
+            keras.distribution.set_distribution(None)
+
+    def __tenfold_parts__(self) -> dict[str, Any]:
+        return {"fit": self._fit, "params": dict(self._params)}
+
+
+def check_backend(backend: str) -> None:
+    """Refuse one on which Keras cannot divide a model."""
+    if backend != "jax":
+        raise BadCall(
+            f'how="sharded": Keras divides a model among devices on JAX only, and its backend here is {backend}; '
+            "set KERAS_BACKEND=jax before Keras is imported. A module of PyTorch is divided without Keras"
+        )
+
+
+def _distribution(mesh: tuple[int, int], layout: Layout) -> Any:
+    import keras
+
+    devices = keras.distribution.list_devices()
+    count = mesh[0] * mesh[1]
+    if len(devices) < count:
+        raise BadCall(f"workers={count}: JAX has {len(devices)} devices here ({', '.join(devices)})")
+    places = keras.distribution.DeviceMesh(mesh, [ROWS, MODEL], devices[:count])
+    given = keras.distribution.LayoutMap(places)
+    for pattern, axes in layout.items():
+        given[pattern] = tuple(axes)
+
+    class Distribution(keras.distribution.ModelParallel):  # type: ignore[misc]
+        """Cuts what the caller has not said how to cut."""
+
+        def get_variable_layout(self, variable: Any) -> Any:
+            known = getattr(variable, "_layout", None) or given[variable.path]
+            if known is not None:
+                return known
+            return keras.distribution.TensorLayout(cut(tuple(variable.shape), mesh[1]), places)
+
+        def get_data_layout(self, data_shape: Any) -> Any:
+            """Rows are divided where that is even; the last batch of an epoch may not be."""
+            first = ROWS if data_shape and data_shape[0] % mesh[0] == 0 else None
+            return keras.distribution.TensorLayout((first, *[None] * (len(data_shape) - 1)), places)
+
+    return Distribution(layout_map=given, batch_dim_name=ROWS)
+
+
+def cut(shape: tuple[int, ...], parts: int) -> tuple[str | None, ...]:
+    """Of a matrix that is large: its longest axis that can be divided evenly. Everything else is everywhere."""
+    axes: list[str | None] = [None] * len(shape)
+    divisible = [axis for axis, length in enumerate(shape) if length % parts == 0 and length >= parts]
+    if parts > 1 and len(shape) > 1 and divisible and numpy.prod(shape) >= SMALL:
+        axes[max(divisible, key=lambda axis: shape[axis])] = MODEL
+    return tuple(axes)
+
+
+class _Loop:
+    """The training of one model."""
+
+    def __init__(self, fit: Fit, member: Member, model: Any, distribution: Any) -> None:
+        import jax
+
+        self._fit = fit
+        self._member = member
+        self._model = model
+        self._distribution = distribution
+        self._reading = Reading(fit, [member], alone=True)
+        if fit.metrics:
+            add_metrics(model, fit.metrics)
+        model._symbolic_build(data_batch=self._reading.sample.take(slice(0, 1)).parts)
+        model.optimizer.build(model.trainable_variables)
+        self._variables = [model.trainable_variables, model.non_trainable_variables, model.optimizer.variables]
+        self._state = [[variable.value for variable in some] for some in self._variables]
+        # What comes out lies where it lay, or the next step would be another program; nothing is there twice.
+        places = tuple([value.sharding for value in some] for some in (*self._state, self._fresh()))
+        self._train = jax.jit(model.train_step, donate_argnums=0, out_shardings=(None, places))
+        self._test = jax.jit(model.test_step)
+        self._updates = 0
+
+    def train(self) -> Sharded:
+        fit, history, best = self._fit, dict[str, list[float]](), None
+        watch = Patience(fit.stopping) if fit.stopping is not None else None
+        for epoch in range(fit.epochs):
+            logs = self._epoch(epoch) | self._scores()
+            for name, value in logs.items():
+                history.setdefault(name, []).append(value)
+            if watch is not None and watch.look(epoch, logs) and watch.rule.restore_best:
+                best = self._weights()
+            self._member.tell(epoch, logs)
+            if watch is not None and watch.stopped:
+                break
+        best_epoch = None if watch is None or best is None else watch.best_epoch
+        result = FitResult(
+            self._member.params, history, self._weights() if best is None else best, "sharded", best_epoch
+        )
+        shares, whole = self._shares()
+        return Sharded(result, self._updates, len(shares), shares=shares, whole=whole)
+
+    def _epoch(self, epoch: int) -> dict[str, float]:
+        size, metrics, logs = self._fit.batch_size, self._fresh(), {}
+        for block, orders in self._reading.training([self._member], epoch):
+            for start in range(0, orders.shape[1], size):
+                batch = self._batch(block, orders[0][start : start + size])
+                logs, (*self._state, metrics) = self._train((*self._state, metrics), batch)
+                self._updates += 1
+        return {name: float(value) for name, value in logs.items()}
+
+    def _scores(self) -> dict[str, float]:
+        size, metrics, logs = self._fit.batch_size, self._fresh(), {}
+        trainable, others, _ = self._state
+        for block, own in self._reading.validation([self._member]):
+            rows = numpy.arange(len(block), dtype=numpy.int32) if own is None else own[0]
+            for start in range(0, len(rows), size):
+                batch = self._batch(block, rows[start : start + size])
+                logs, (_, _, metrics) = self._test((trainable, others, metrics), batch)
+        return {f"val_{name}": float(value) for name, value in logs.items()}
+
+    def _fresh(self) -> list[Any]:
+        """Sums of metrics that have seen nothing."""
+        self._model.reset_metrics()
+        return [variable.value for variable in self._model.metrics_variables]
+
+    def _batch(self, block: Columns, rows: numpy.ndarray) -> Any:
+        import jax
+
+        def placed(array: Any) -> Any:
+            if array is None:
+                return None
+            some = numpy.asarray(array[rows])
+            return jax.device_put(some, self._distribution.get_data_layout(some.shape).backend_layout)
+
+        return mapped(placed, (block.x, block.y, block.weight))
+
+    def _weights(self) -> list[numpy.ndarray]:
+        for variables, values in zip(self._variables, self._state, strict=True):
+            for variable, value in zip(variables, values, strict=True):
+                variable.assign(value)
+        return self._model.get_weights()  # type: ignore[no-any-return]
+
+    def _shares(self) -> tuple[tuple[Share, ...], Share]:
+        """Counted from what each device has in its memory."""
+        trainable, others, optimizer = self._state
+        found = []
+        for arrays in ([*trainable, *others], optimizer):
+            held: dict[str, int] = {}
+            for array in arrays:
+                for shard in array.addressable_shards:
+                    name = f"{shard.device.platform}:{shard.device.id}"
+                    held[name] = held.get(name, 0) + shard.data.nbytes
+            found.append((held, sum(array.nbytes for array in arrays)))
+        (own, all_own), (remembered, all_remembered) = found
+        shares = [Share(name, size, remembered.get(name, 0)) for name, size in sorted(own.items())]
+        return tuple(shares), Share("", all_own, all_remembered)

@@ -1,0 +1,187 @@
+"""In the workers of a launch: a module of PyTorch, of which each worker holds a part (FSDP2).
+
+Every worker has its share of each batch. Parameters are fetched layer by layer when they are used, gradients are added
+up over all workers and kept by parts, and each worker's optimizer steps on its part only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy
+import torch
+
+from tenfold.errors import BadCall
+from tenfold.fuse.building import Member, construct, kind_of
+from tenfold.fuse.columns import Columns
+from tenfold.fuse.reading import Reading
+from tenfold.fuse.result import FitResult, Weights
+from tenfold.fuse.stopping import Patience
+from tenfold.fuse.torch_plain import unpacked
+from tenfold.fuse.torch_step import Blocks, Objective, arguments, as_array, batch
+from tenfold.training.sharding import Sharded, Share
+from tenfold.work.here import here
+
+if TYPE_CHECKING:
+    from tenfold.fuse.fit import Fit
+
+
+class Shards:
+    """One worker's part of a module in training."""
+
+    def __init__(self, fit: Fit, member: Member) -> None:
+        built = construct(fit.build, member.params)  # from the seed: the same in all workers
+        if kind_of(built) != "torch":
+            raise BadCall("build: that it uses Keras is not seen in its code; import keras in it")
+        self._fit = fit
+        self._member = member
+        self._rank, self._count = here().rank, here().workers
+        self._module, loss, self._optimizer = unpacked(built)
+        self._objective = Objective(loss, fit.metrics)
+        for data in (fit.training, fit.validation_columns):
+            self._objective.check(data)
+        self._blocks = Blocks(self._module)
+        self._reading = Reading(fit, [member], alone=True)
+        self._whole = sum(one.nbytes for one in self._module.parameters())
+        _divide(self._module, self._optimizer, self._blocks.device.type)
+        self._sums = torch.zeros(len(self._objective.names) + 1, dtype=torch.float64)  # and how many rows
+        self._updates = 0
+
+    def train(self) -> Sharded | None:
+        """The first of the workers has the result."""
+        fit, history, best = self._fit, dict[str, list[float]](), None
+        watch = Patience(fit.stopping) if fit.stopping is not None else None
+        for epoch in range(fit.epochs):
+            logs = self._epoch(epoch) | self._scores()
+            for name, value in logs.items():
+                history.setdefault(name, []).append(value)
+            if watch is not None and watch.look(epoch, logs) and watch.rule.restore_best:
+                best = self._weights()
+            if self._rank == 0:
+                self._member.tell(epoch, logs)
+            if watch is not None and watch.stopped:
+                break
+        best_epoch = None if watch is None or best is None else watch.best_epoch
+        weights = self._weights() if best is None else best
+        shares, whole = self._shares()
+        if self._rank:
+            return None
+        result = FitResult(self._member.params, history, weights, "sharded", best_epoch)
+        return Sharded(result, self._updates, self._count, shares=shares, whole=whole)
+
+    def _epoch(self, epoch: int) -> dict[str, float]:
+        self._module.train()
+        size = self._fit.batch_size
+        for block, orders in self._reading.training([self._member], epoch):
+            for start in range(0, orders.shape[1], size):
+                self._optimizer.zero_grad()
+                rows = orders[0][start : start + size]
+                loss, share = self._forward(block, rows)
+                # The mean over workers is taken of gradients: so it is of their sum, each by its part of the rows.
+                (loss * (share * self._count)).backward()
+                self._average_buffers(share)
+                self._optimizer.step()
+                self._updates += 1
+        return self._logs()
+
+    def _scores(self) -> dict[str, float]:
+        if not self._reading.scores:
+            return {}
+        self._module.eval()
+        size = max(self._fit.batch_size, self._count)
+        with torch.no_grad():
+            for block, own in self._reading.validation([self._member]):
+                rows = numpy.arange(len(block), dtype=numpy.int32) if own is None else own[0]
+                for start in range(0, len(rows), size):
+                    self._forward(block, rows[start : start + size])
+        return {f"val_{name}": value for name, value in self._logs().items()}
+
+    def _forward(self, block: Columns, rows: numpy.ndarray) -> tuple[Any, float]:
+        """The loss of this worker's share of some rows, and how much of them that is.
+
+        One that has none computes with a row that does not count: parameters are fetched by all at once.
+        """
+        own = rows[len(rows) * self._rank // self._count : len(rows) * (self._rank + 1) // self._count]
+        used = own if len(own) else rows[:1]
+        x, y, weight = batch(self._blocks.tensors(block), self._blocks.rows(used))
+        positional, named = arguments(x)
+        outputs = self._module(*positional, **named)
+        loss = self._objective.loss(outputs, y, weight)
+        found = [float(value) for value in (loss.detach(), *self._objective.scores(outputs, y))]
+        self._sums += torch.tensor([*found, 1.0], dtype=torch.float64) * len(own)
+        return loss, len(own) / len(rows)
+
+    def _logs(self) -> dict[str, float]:
+        """Loss and metrics over the rows of all workers, since the last call."""
+        sums, self._sums = self._sums, torch.zeros_like(self._sums)
+        torch.distributed.all_reduce(sums)
+        return {name: float(value / sums[-1]) for name, value in zip(self._objective.names, sums, strict=False)}
+
+    def _average_buffers(self, share: float) -> None:
+        """What is learned without a gradient, such as batch norm's averages, is the same everywhere."""
+        for buffer in self._module.buffers():
+            if buffer.is_floating_point():
+                buffer.mul_(share)
+                torch.distributed.all_reduce(buffer)
+
+    # -- what each has --------------------------------------------------------------------------------------------
+
+    def _weights(self) -> Weights:
+        """Put together, one after the other; kept by the first worker alone."""
+        found = {}
+        for name, value in self._module.state_dict().items():
+            if isinstance(value, torch.Tensor):
+                full = value.full_tensor() if hasattr(value, "full_tensor") else value
+                if self._rank == 0:
+                    found[name] = as_array(full)
+        return found
+
+    def _shares(self) -> tuple[tuple[Share, ...], Share]:
+        """Counted from the parts that each worker has in its memory."""
+        remembered = [value for state in self._optimizer.state.values() for value in state.values()]
+        remembered = [value for value in remembered if isinstance(value, torch.Tensor)]
+        own = sum(_local(value).nbytes for value in self._module.parameters())
+        sizes = torch.tensor([own, sum(_local(value).nbytes for value in remembered)])
+        every = [torch.zeros_like(sizes) for _ in range(self._count)]
+        torch.distributed.all_gather(every, sizes)
+        shares = [Share(f"worker {rank}", *map(int, found)) for rank, found in enumerate(every)]
+        return tuple(shares), Share("", self._whole, sum(value.nbytes for value in remembered))
+
+
+def train(fit: Fit, params: Mapping[str, Any]) -> Sharded | None:
+    """One worker's part, in a group that is formed already."""
+    return Shards(fit, fit.member(params, here())).train()
+
+
+def _divide(module: Any, optimizer: Any, device: str) -> None:
+    """Cut the module's parameters, and let the optimizer have the parts."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    names = {id(parameter): name for name, parameter in module.named_parameters()}
+    groups = [[names.get(id(parameter)) for parameter in group["params"]] for group in optimizer.param_groups]
+    if any(name is None for group in groups for name in group):
+        raise BadCall("build returned an optimizer with parameters that are not the module's, which cannot be divided")
+    mesh = init_device_mesh(device, (torch.distributed.get_world_size(),))
+    for block in _blocks(module):
+        fully_shard(block, mesh=mesh)
+    fully_shard(module, mesh=mesh)
+    parts = dict(module.named_parameters())
+    for group, wanted in zip(optimizer.param_groups, groups, strict=True):
+        group["params"] = [parts[name] for name in wanted]
+
+
+def _blocks(module: Any) -> list[Any]:
+    """What is fetched at a time: the parts of a module, and of the lists among them."""
+    found = []
+    for child in module.children():
+        if isinstance(child, torch.nn.Sequential | torch.nn.ModuleList | torch.nn.ModuleDict):
+            found += _blocks(child)
+        elif any(True for _ in child.parameters()):
+            found.append(child)
+    return found
+
+
+def _local(tensor: Any) -> Any:
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor

@@ -1,0 +1,167 @@
+"""`tenfold.launch`: a training loop of one's own, in several processes that form a group."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from tenfold import engines
+from tenfold.dispatch.feed import Feed
+from tenfold.dispatch.pace import Pace
+from tenfold.dispatch.results import Results
+from tenfold.dispatch.using import choice
+from tenfold.engines import Engine
+from tenfold.errors import BadCall, TasksFailed
+from tenfold.nursery import used
+from tenfold.training import groups as known
+from tenfold.training.launched import Launched
+from tenfold.training.rendezvous import Blame, Rendezvous
+from tenfold.verbs.call import Call, Settings, opened, sound
+
+
+def launch(
+    function: Callable[..., Any],
+    params: Mapping[str, Any] | None = None,
+    *,
+    workers: int,
+    groups: Sequence[str] | None = None,
+    cpus: float = 1,
+    gpus: float = 0,
+    memory: int | str | None = None,
+    timeout: float | None = None,
+    seed: int = 0,
+    engine: object = None,
+    progress: bool | None = None,
+) -> list[Any]:
+    """Call `function(**params)` in as many processes as there are workers, all at once, and return their results.
+
+    function   a training loop; `tenfold.here().rank` says which worker it is in, `.workers` how many there are
+    params     keyword arguments, the same for all
+    workers    how many: all of them run, or none
+    groups     "torch", "jax", or both: formed before the function is called. Where it is not given, those of the
+               frameworks that the function uses. TF_CONFIG is always set, for TensorFlow
+    timeout    seconds that they may take
+
+    The others are those of `tenfold.map`. When one worker fails, all are ended, and the error is that of the one that
+    failed first.
+    """
+    settings = Settings(cpus, gpus, memory, workers, None, 0, timeout, seed, engine, None, False, progress)
+    faults = _faults(function, params, workers, groups) + settings.faults()
+    choosing = sound(faults, choice, engine, None)
+    faults += [] if choosing is None else engine_faults(choosing.engine)
+    if faults or choosing is None:
+        raise BadCall("; ".join(faults))
+    frameworks = used.members(function) if groups is None else tuple(groups)
+    return together(function, params or {}, replace(settings, engine=choosing.engine), frameworks).values
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """What workers have done together."""
+
+    values: list[Any]
+    """What each has returned, in the order of ranks."""
+    plan: str
+    """Where, and why so."""
+    seconds: float
+    """How long it took."""
+
+
+def together(
+    function: Callable[..., Any],
+    params: Mapping[str, Any],
+    settings: Settings,
+    frameworks: Sequence[str],
+    variables: Mapping[str, str] | None = None,
+) -> Together:
+    """Run it on an engine that has processes. `variables` are in the workers' environment before any import."""
+    count, engine = settings.workers or 1, cast("Engine", settings.engine)
+    isolates = engine.abilities.isolates
+    settings = replace(settings, isolate=True if isolates else None)
+    task = Launched(function, params, frameworks, shares_process=not isolates)
+    with opened("launch", task, settings, total=count, on_error="stop", parts={}) as call:
+        _check_seats(call, count)
+        blame = _run(call, task, count, tuple((variables or {}).items()))
+    results = Results(call.journal, count, seconds=call.watch.seconds, workers=count)
+    _raise_failure(results, blame)
+    return Together(list(results), str(call.plan), call.watch.seconds)
+
+
+def _run(call: Call, task: Launched, count: int, variables: tuple[tuple[str, str], ...]) -> Blame | None:
+    """Every worker's part; who failed first, if one did."""
+    job = replace(call.job, variables=variables)
+    call = replace(
+        call,
+        pace=Pace(call.engine.abilities.seconds_per_batch, one_by_one=True),
+        policy=replace(call.policy, forgiven=0),  # one that comes again finds no group
+        job=job if call.engine.abilities.isolates else replace(job, frameworks=()),  # its child has them
+    )
+    everywhere = any(seat.machine for seat in call.plan.seats)
+    with contextlib.closing(Rendezvous(count, everywhere=everywhere)) as rendezvous:
+        directed = task.directed(rendezvous.directions)
+        call.run(lambda: call.crew(directed, call.job), Feed(range(count), call.journal, resumable=False))
+    return rendezvous.blame
+
+
+def _raise_failure(results: Results, blame: Blame | None) -> None:
+    failures = results.failures
+    if not failures:
+        return
+    first = next((error for error in failures if blame is not None and error.index == blame.rank), failures[0])
+    rank, said = (first.index, "") if blame is None else (blame.rank, f": {blame.text}")
+    text = f"worker {rank} of {len(results)} failed first{said}; the others were ended with it\n\n{first}"
+    raise TasksFailed(text, results) from first.__cause__
+
+
+def _faults(function: object, params: object, workers: object, groups: object) -> list[str]:
+    faults = []
+    if params is not None and not (isinstance(params, Mapping) and all(isinstance(name, str) for name in params)):
+        faults.append(f"params={params!r}: expected a dict of keyword arguments, such as dict(lr=1e-3)")
+    elif not callable(function):
+        faults.append(f"function={function!r}: expected a function")
+    else:
+        faults += _binding_faults(function, dict(params or {}))
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        faults.append(f"workers={workers!r}: expected a whole number above 0")
+    unknown = isinstance(groups, str) or not isinstance(groups, Sequence) or not set(groups) <= set(known.NAMES)
+    if groups is not None and unknown:
+        faults.append(f"groups={groups!r}: expected a list of {' and '.join(map(repr, known.NAMES))}, or [] for none")
+    return faults
+
+
+def _binding_faults(function: Callable[..., Any], params: dict[str, Any]) -> list[str]:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some built-in functions have none
+        return []
+    try:
+        signature.bind(**params)
+    except TypeError as error:
+        name = getattr(function, "__name__", type(function).__name__)
+        given = ", ".join(f"{key}=..." for key in params)
+        return [
+            f"function={name}{signature} cannot be called as {name}({given}): {error}; give its arguments with "
+            "params=dict(...), and ask tenfold.here().rank and .workers in it for where it is"
+        ]
+    return []
+
+
+def engine_faults(engine: Engine) -> list[str]:
+    if engine.abilities.parallel and engine.abilities.processes:
+        return []
+    return [
+        f"engine={engines.name_of(engine)!r}: the workers of a launch are processes that run at once, and it has none; "
+        'engine="local" has'
+    ]
+
+
+def _check_seats(call: Call, count: int) -> None:
+    seats = len(call.plan.seats)
+    if seats < count:
+        raise BadCall(
+            f"workers={count}: only {seats} can work at once here, and all must be there at once; "
+            f"give workers={seats}, or less cpus, gpus or memory for each"
+        )

@@ -1,0 +1,73 @@
+"""Models that are divided, and what is compared of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy
+
+import tenfold
+from tenfold.training.sharded_keras import KerasShards
+
+NOISE = numpy.random.default_rng(0)
+X = NOISE.normal(size=(75, 12)).astype("float32")  # 60 rows to train on: the last batch of 31 has 29
+Y = (X[:, :3].sum(1) > 0).astype("int64")
+
+
+def in_torch(optimizer: str = "sgd", width: int = 64) -> Any:
+    import torch
+
+    first, second, last = torch.nn.Linear(12, width), torch.nn.Linear(width, width), torch.nn.Linear(width, 2)
+    module = torch.nn.Sequential(first, torch.nn.ReLU(), second, torch.nn.ReLU(), last)
+    made = torch.optim.SGD(module.parameters(), 0.05, momentum=0.9) if optimizer == "sgd" else None
+    return module, torch.nn.CrossEntropyLoss(), made or torch.optim.Adam(module.parameters(), 0.01)
+
+
+def in_keras(optimizer: str = "sgd") -> Any:
+    import keras
+
+    layers = [keras.layers.Dense(128, "relu"), keras.layers.Dense(64, "relu"), keras.layers.Dense(2, "softmax")]
+    model = keras.Sequential([keras.Input((12,)), *layers])
+    made = keras.optimizers.SGD(0.05, momentum=0.9) if optimizer == "sgd" else keras.optimizers.Adam(0.01)
+    model.compile(made, "sparse_categorical_crossentropy", metrics=["accuracy"])
+    return model
+
+
+def fit(build: Any, **settings: Any) -> Any:
+    return tenfold.Fit(build, (X, Y), **{"epochs": 3, "batch_size": 31, "validation": 0.2, **settings})
+
+
+def alone(build: Any, params: dict[str, Any], **settings: Any) -> Any:
+    return tenfold.map(fit(build, how="alone", **settings), [params], workers=1, progress=False)[0]
+
+
+def furthest(one: Any, other: Any) -> float:
+    """The largest difference of any weight, or of any number in the histories."""
+    names = list(one.weights) if isinstance(one.weights, dict) else range(len(one.weights))
+    weights = max(float(numpy.abs(one.weights[name] - other.weights[name]).max()) for name in names)
+    assert one.history.keys() == other.history.keys()
+    told = [numpy.abs(numpy.subtract(one.history[name], other.history[name])).max() for name in one.history]
+    return max(weights, *map(float, told))
+
+
+def told(sharded: Any, whole: Any) -> dict[str, Any]:
+    return {
+        "error": furthest(sharded, whole),
+        "devices": [share.device for share in sharded.shares],
+        "parameters": [share.parameters / sharded.whole.parameters for share in sharded.shares],
+        "optimizer": [share.optimizer / sharded.whole.optimizer for share in sharded.shares],
+        "weights": len(sharded.model.get_weights()),
+    }
+
+
+def main(path: str) -> None:
+    """Train the Keras models, in a process whose Keras is on JAX with two devices, and write what came of it."""
+    params = {"optimizer": "adam", "seed": 3}
+    options = {"workers": 4, "mesh": (2, 2), "layout": {"dense/kernel": (None, None)}}
+    mesh = tenfold.train(fit(in_keras), params, how="sharded", progress=False, **options)
+    whole = fit(in_keras)(params)
+    two = KerasShards(fit(in_keras), params, (1, 2), None)()  # here: another worker would import everything again
+    two.result.build = in_keras
+    with open(path, "w") as file:
+        json.dump({"mesh": told(mesh, whole), "two": told(two, whole)}, file)

@@ -1,0 +1,104 @@
+"""`tenfold.train(how="sharded")`: each holds a part, and the result is that of one that holds all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import shards
+
+import scripts
+import tenfold
+from tenfold.errors import BadCall, DoesNotFit, TasksFailed
+from tenfold.training.sharded_keras import check_backend, cut
+from tenfold.verbs.sharded import DEVICES
+
+NEAR = 1e-5
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_a_module_in_two_parts(optimizer: str) -> None:
+    params = {"optimizer": optimizer, "seed": 3}
+    fit = shards.fit(shards.in_torch, metrics=["accuracy"])
+    trained = tenfold.train(fit, params, how="sharded", workers=2, cpus=1, progress=False)
+    assert shards.furthest(trained, shards.alone(shards.in_torch, params, metrics=["accuracy"])) < NEAR
+    assert [share.device for share in trained.shares] == ["worker 0", "worker 1"]
+    for share in trained.shares:
+        assert share.parameters / trained.whole.parameters == pytest.approx(0.5, abs=0.02)
+        assert share.optimizer / trained.whole.optimizer == pytest.approx(0.5, abs=0.02)
+    assert trained.updates == 3 * 2
+    assert sum(array.nbytes for array in trained.weights.values()) == trained.whole.parameters
+
+
+def test_more_workers_than_rows_in_the_last_batch_and_early_stopping() -> None:
+    params = {"optimizer": "adam", "seed": 3}
+    stopping = tenfold.EarlyStopping("val_loss", patience=1)
+    settings = {"batch_size": 29, "epochs": 30, "callbacks": [stopping]}  # 60 rows: the last batch has 2
+    trained = tenfold.train(shards.fit(shards.in_torch, **settings), params, how="sharded", workers=3, progress=False)
+    whole = shards.alone(shards.in_torch, params, **settings)
+    assert trained.result.best_epoch == whole.best_epoch
+    assert trained.result.epochs == whole.epochs < 30
+    assert shards.furthest(trained, whole) < NEAR
+
+
+@pytest.fixture(scope="module")
+def in_keras(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("shards")
+    text = f"""
+        import sys
+        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        import shards
+        shards.main({str(folder / "found")!r})
+    """
+    variables = {"KERAS_BACKEND": "jax", "XLA_FLAGS": f"{DEVICES}=2", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    scripts.run(folder, text, variables, seconds=240)
+    return dict(json.loads((folder / "found").read_text()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "count", "share"), [("two", 2, 0.52), ("mesh", 4, 0.6)])
+def test_a_keras_model_on_the_devices_of_one_process(
+    name: str, count: int, share: float, in_keras: dict[str, Any]
+) -> None:
+    found = in_keras[name]
+    assert found["error"] < NEAR
+    assert found["devices"] == [f"cpu:{number}" for number in range(count)]
+    assert all(0.5 <= part < share for part in found["parameters"] + found["optimizer"]), found
+    assert found["weights"] == 6
+
+
+def test_where_a_matrix_is_cut() -> None:
+    assert cut((100, 400), 4) == (None, "model")
+    assert cut((401, 400), 4) == (None, "model"), "the longer one cannot be divided"
+    assert cut((401, 403), 4) == (None, None)
+    assert cut((4096,), 4) == (None,)
+    assert cut((8, 8), 4) == (None, None), "it is small"
+    assert cut((3, 3, 64, 128), 2) == (None, None, None, "model")
+
+
+def test_what_cannot_be_divided_is_refused() -> None:
+    fit = shards.fit(shards.in_torch)
+    with pytest.raises(BadCall, match=r"mesh=\(2, 3\): that is 6 devices, and workers=4"):
+        tenfold.train(fit, how="sharded", workers=4, mesh=(2, 3))
+    with pytest.raises(BadCall, match=r'mesh=.*only with how="sharded"'):
+        tenfold.train(fit, workers=2, mesh=(1, 2))
+    with pytest.raises(BadCall, match="of Keras models on JAX"):
+        tenfold.train(fit, how="sharded", workers=2, mesh=(1, 2))
+    with pytest.raises(BadCall, match="nothing is kept"):
+        tenfold.train(fit, how="sharded", workers=2, run="runs/a")
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "torch"])
+def test_keras_on_another_backend_is_told_the_way(backend: str) -> None:
+    with pytest.raises(BadCall, match=f"its backend here is {backend}; set KERAS_BACKEND=jax"):
+        check_backend(backend)
+
+
+def test_a_model_that_has_no_room_is_told_to_be_divided() -> None:
+    fit = shards.fit(shards.in_torch)
+    with pytest.raises(TasksFailed, match=r"4,0\d\d,\d\d\d parameters.*about .* MB.*how=\"sharded\"") as caught:
+        tenfold.train(fit, {"width": 2000, "seed": 3}, workers=2, cpus=1, memory="70MB", retries=0, progress=False)
+    assert isinstance(caught.value.__cause__, DoesNotFit)
+    del caught
