@@ -87,10 +87,13 @@ class Pass:
     """Of one model."""
 
     def __init__(self, model: Any, found: Variables, sample: Columns) -> None:
+        import keras
+
         self._model = model
         self._variables = found
         self._sums_rows = keras_checks.sums_rows(model)
         self._outputs = list(model._compile_loss.metrics) if model._compile_loss is not None else []
+        self._counts_batches = keras.backend.backend() == "tensorflow"  # in the loss of each output; others count rows
         self._by_share = keras_checks.by_share(model, sample)
         self._metrics = keras_checks.flat_metrics(model)
 
@@ -138,9 +141,9 @@ class Pass:
             states = [now(variable) for variable in metric.variables]
             if metric is self._model._loss_tracker:
                 states = [part * (count / share), count]
-            elif any(metric is one for one in self._outputs):  # Keras counts rows here, or batches, by backend
-                scale = 1.0 / share if self._sums_rows else 1.0
-                states = [states[0] / states[1] * count * scale, count]
+            elif any(metric is one for one in self._outputs):
+                by = share if self._counts_batches else count
+                states = [states[0] / states[1] * (by / share if self._sums_rows else by), by]
             elif any(metric is one for one in self._by_share):
                 states = [state * share for state in states]
             found += states

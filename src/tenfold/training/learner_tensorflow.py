@@ -2,6 +2,10 @@
 
 Everything is a compiled function, traced once for data of one form, whatever the number of rows: a block is held as
 tensors, row numbers go in, and one vector comes out. Its values are in the model's own variables.
+
+Gradients of embeddings are dense here, as on the other backends. Keras's own `fit` leaves them as slices on TensorFlow,
+where a word that comes twice in a batch has two, and Adam, RMSprop and clipping square each of them by itself. So with
+those, an embedding comes out otherwise than by `fit`; there is no such thing as a slice's sum over workers.
 """
 
 from __future__ import annotations
