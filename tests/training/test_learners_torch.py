@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import dividing
@@ -16,6 +18,18 @@ NOISE = numpy.random.default_rng(0)
 X = NOISE.normal(size=(ROWS, 6)).astype("float32")
 CLASSES = numpy.digitize(X[:, 0] + X[:, 1], (-0.7, 0.7))
 WEIGHT = NOISE.uniform(0.2, 3.0, ROWS)
+
+
+@pytest.fixture(autouse=True)
+def _settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """One thread: models this small are slower with more, above all where other tests have the cores."""
+    import torch
+
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))  # or its first optimizer sets it, for good
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def build(optimizer: str = "sgd", between: str | None = None, **loss: Any) -> Any:

@@ -79,7 +79,7 @@ class TorchLearner:
                 vector[place : place + buffer.numel()] = (buffer - old).reshape(-1) * share
                 buffer.copy_(old)
                 place += buffer.numel()
-        into[place:] = self._added(loss, scores, len(rows), share)
+        into[place:] = self._added(loss.detach(), scores, len(rows), share)
 
     def apply(self, total: numpy.ndarray) -> float:
         numpy.copyto(self._total, total)  # an optimizer may change gradients, and the others read this sum
