@@ -43,7 +43,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         for backend in BACKENDS:
             text = _COMPARE.format(here=str(HERE), path=str(folder / f"{backend}.json"))
             variables = VARIABLES | {"KERAS_BACKEND": backend}
-            running[backend] = stack.enter_context(scripts.started(folder, text, variables, backend))
+            running[backend] = stack.enter_context(scripts.started(folder, text, variables, f"on_{backend}"))
         ended = {backend: script.end(280) for backend, script in running.items()}
     for backend, one in ended.items():
         assert one.status == 0, f"{backend}:\n{one.err}"

@@ -150,7 +150,9 @@ class Pass:
         return flat(found)
 
     def _refuse_masks(self, outputs: Any) -> None:
-        if any(getattr(output, "_keras_mask", None) is not None for output in leaves(outputs)):
+        from keras.src import backend  # masks are attributes of tensors on some backends only
+
+        if any(backend.get_keras_mask(output) is not None for output in leaves(outputs)):
             raise BadCall(
                 "the model's outputs are masked, so that its loss is a mean over what is not, and a worker does not "
                 "know how much of the batch that is; end the mask before the last layer, or train it by tenfold.map"
