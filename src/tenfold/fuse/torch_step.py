@@ -23,6 +23,7 @@ from tenfold.errors import BadCall
 from tenfold.fuse.columns import Columns, mapped
 from tenfold.fuse.reading import Held
 from tenfold.work.run import Declined
+from tenfold.work.seeds import number
 
 TEST_ROWS = 256  # in a batch of scoring, where the size of batches makes no difference to the scores
 PROBABILITIES = ("BCELoss", "binary_cross_entropy")
@@ -234,6 +235,14 @@ class Randomness:
         self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
         self._numpy: Any = numpy.random.get_state(legacy=True)
         self._python = random.getstate()
+
+    def divert(self, index: int) -> None:
+        """Other numbers than these from now on, told apart by a number: for copies of one model in several workers."""
+        with self:
+            own = number(int(torch.randint(2**32, ())), index)
+            torch.manual_seed(own)
+            numpy.random.seed(own)
+            random.seed(own)
 
     def drawn(self, since: Randomness) -> str | None:
         """Whose numbers were drawn since, in words; None for nobody's."""

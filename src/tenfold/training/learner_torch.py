@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 import torch
 
+from tenfold.errors import BadCall
 from tenfold.fuse.building import Member
 from tenfold.fuse.columns import Columns
 from tenfold.fuse.result import Weights
@@ -20,6 +21,8 @@ from tenfold.fuse.torch_step import Blocks, Objective, Randomness, arguments, as
 
 if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
+
+COUNTERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
 
 
 class TorchLearner:
@@ -32,16 +35,20 @@ class TorchLearner:
             self._objective.check(data)
         self._blocks = Blocks(self._module)
         self._randomness = Randomness()
+        self._index = member.index
+        if self._index:  # dropout leaves out others in each worker
+            self._randomness.divert(self._index)
+        self._batch_size = fit.batch_size
+        self._sums_rows = _sums_rows(loss, fit.training)
         self._trained = [parameter for parameter in self._module.parameters() if parameter.requires_grad]
         buffers = list(self._module.buffers())  # what is learned without a gradient: batch norm's averages, its counter
         self._averages = [buffer for buffer in buffers if buffer.is_floating_point()]
-        self._counters = [buffer for buffer in buffers if not buffer.is_floating_point()]
-        self._counted = [buffer.clone() for buffer in self._counters]  # after the last gradient
+        self._counters = [buffer for buffer in buffers if buffer.dtype in COUNTERS]
         self._sums = numpy.zeros(len(self._objective.names) + 1)  # and how many rows
         self.gradient_size = sum(parameter.numel() for parameter in self._trained)
         self.weights_size = self.gradient_size + sum(buffer.numel() for buffer in self._averages)
         self.sums_size = len(self._sums)
-        self.size = self.weights_size + self.sums_size
+        self.size = self.weights_size + sum(buffer.numel() for buffer in self._counters) + self.sums_size
         self._vector: numpy.ndarray | None = None  # where gradients are now
         self._total = numpy.zeros(self.size, numpy.float32)
 
@@ -58,7 +65,7 @@ class TorchLearner:
         with self._randomness:
             data = batch(self._blocks.tensors(block), self._blocks.rows(rows))
             loss, scores = self._forward(data)
-            (loss * share).backward()
+            (loss if self._sums_rows else loss * share).backward()
         with torch.no_grad():
             vector = torch.from_numpy(into)
             if self._own_gradients:
@@ -68,10 +75,11 @@ class TorchLearner:
                 torch.mul(buffer.reshape(-1), share, out=vector[place : place + buffer.numel()])
                 buffer.copy_(old)
                 place += buffer.numel()
-            for buffer, new, old in zip(self._counters, self._counted, counters, strict=True):
-                new.copy_(buffer)
+            for buffer, old in zip(self._counters, counters, strict=True):
+                vector[place : place + buffer.numel()] = (buffer - old).reshape(-1) * share
                 buffer.copy_(old)
-        into[place:] = [float(value) * len(rows) for value in (loss.detach(), *scores)] + [len(rows)]
+                place += buffer.numel()
+        into[place:] = self._added(loss.detach(), scores, len(rows), share)
 
     def apply(self, total: numpy.ndarray) -> float:
         numpy.copyto(self._total, total)  # an optimizer may change gradients, and the others read this sum
@@ -84,8 +92,9 @@ class TorchLearner:
             for buffer in self._averages:
                 buffer.copy_(vector[place : place + buffer.numel()].view_as(buffer))
                 place += buffer.numel()
-            for buffer, new in zip(self._counters, self._counted, strict=True):
-                buffer.copy_(new)
+            for buffer in self._counters:
+                buffer += vector[place : place + buffer.numel()].view_as(buffer).round().to(buffer.dtype)
+                place += buffer.numel()
         self._optimizer.step()
         self._sums += total[place:]
         return float(total[place] / total[-1])
@@ -110,7 +119,13 @@ class TorchLearner:
         self._module.eval()
         with self._randomness, torch.no_grad():
             loss, scores = self._forward(batch(self._blocks.tensors(block), self._blocks.rows(everything)))
-        into[-len(self._sums) :] += [float(value) * len(everything) for value in (loss, *scores)] + [len(everything)]
+        share = len(everything) / self._batch_size  # of the batches that one process would score at a time
+        into[-len(self._sums) :] += self._added(loss, scores, len(everything), share)
+
+    def _added(self, loss: Any, scores: Sequence[Any], count: int, share: float) -> list[float]:
+        """What so many rows add to the sums: a batch's loss counts by all of its rows, also where it is a sum."""
+        by = count / share if self._sums_rows else count
+        return [float(loss) * by, *(float(value) * count for value in scores), count]
 
     def _forward(self, data: Any) -> tuple[Any, list[Any]]:
         x, y, weight = data
@@ -162,7 +177,7 @@ class TorchLearner:
 
     def state(self) -> list[Any]:
         tensors = (self._module.state_dict(), dict(self._module.named_buffers()), self._optimizer.state_dict())
-        return [pickle.dumps((*tensors, self._randomness), protocol=5), self._sums.copy()]
+        return [pickle.dumps((*tensors, self._randomness), protocol=5), self._sums.copy(), self._index]
 
     def put(self, state: list[Any]) -> None:
         module, buffers, optimizer, self._randomness = pickle.loads(state[0])
@@ -171,6 +186,8 @@ class TorchLearner:
             buffer.copy_(buffers[name])
         self._optimizer.load_state_dict(optimizer)
         self._sums[:] = state[1]
+        if state[2] != self._index:  # another worker's
+            self._randomness.divert(self._index)
 
     def weights(self) -> Weights:
         state = self._module.state_dict()
@@ -199,3 +216,16 @@ class TorchLearner:
             for tensor in (*self._trained, *self._averages):
                 tensor.copy_(vector[place : place + tensor.numel()].view_as(tensor))
                 place += tensor.numel()
+
+
+def _sums_rows(loss: Any, data: Columns) -> bool:
+    """Whether the loss is a sum over rows rather than a mean; refuses what is neither."""
+    if data.weight is not None:  # then it is a mean over rows of loss times weight
+        return False
+    reduction = getattr(loss, "reduction", None) or getattr(loss, "keywords", {}).get("reduction", "mean")
+    if reduction == "mean" and getattr(loss, "weight", None) is not None:
+        raise BadCall(
+            f"the loss {type(loss).__name__} has a weight for each class and divides by those of its rows, of which a "
+            "worker has only some; use Fit(class_weight=...), or tenfold.map"
+        )
+    return bool(reduction == "sum")

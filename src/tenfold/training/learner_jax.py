@@ -1,0 +1,197 @@
+"""A Keras model on JAX as one copy among several.
+
+Its values are arrays beside the model's variables, and every step is a pure function of them. A program is compiled
+for each number of rows that comes: that of a whole share, and that of the last one of an epoch.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy
+
+from tenfold.fuse import blueprint
+from tenfold.fuse.building import Member
+from tenfold.fuse.columns import Columns, mapped
+from tenfold.fuse.reading import Held
+from tenfold.fuse.result import Weights
+from tenfold.training.keras_pass import Passed, cut, flat
+from tenfold.training.learner_keras import KerasLearner
+
+if TYPE_CHECKING:
+    from tenfold.fuse.fit import Fit
+
+AT_ONCE = 64  # steps that one call can take; the program is the same for fewer
+
+State = tuple[list[Any], list[Any], list[Any], list[Any], list[Any]]
+"""Values of what is trained, of averages, counters, seeds, and the optimizer's."""
+
+
+class JaxLearner(KerasLearner):
+    """One copy of a model."""
+
+    def __init__(self, fit: Fit, member: Member, built: Any) -> None:
+        with blueprint.quick_compilations():
+            super().__init__(fit, member, built)
+        self._blocks = Held(_on_device)
+        self._state: State
+        self._spread()
+        self._vector_of = jax.jit(self._vector)
+        self._total_of = jax.jit(self._total, donate_argnums=0)
+        self._steps_of = jax.jit(self._steps, donate_argnums=0)
+        self._advance_of = jax.jit(self._advance, donate_argnums=0)
+        self._scores_of = jax.jit(self._scores)
+
+    def gradient(self, block: Columns, rows: numpy.ndarray, share: float, into: numpy.ndarray) -> None:
+        into[:] = 0
+        if not len(rows):
+            return
+        vector, seeds = self._vector_of(self._state, self._blocks(block), _rows(rows), numpy.float32(share))
+        into[:] = numpy.asarray(vector)
+        self._state = (*self._state[:3], seeds, self._state[4])  # the next piece of a batch draws other numbers
+
+    def _apply(self, total: numpy.ndarray) -> None:
+        self._state = self._total_of(self._state, numpy.array(total))  # a copy: others write there before it is read
+
+    def steps(self, block: Columns, batches: Sequence[numpy.ndarray]) -> Sequence[float]:
+        losses: list[float] = []
+        for length, alike in itertools.groupby(batches, len):
+            together = list(alike)
+            for start in range(0, len(together), AT_ONCE):
+                part = together[start : start + AT_ONCE]
+                rows = numpy.zeros((AT_ONCE, length), numpy.int32)
+                rows[: len(part)] = part
+                self._state, sums = self._steps_of(self._state, self._blocks(block), rows, numpy.int32(len(part)))
+                losses += [self._note(row) for row in numpy.asarray(sums)[: len(part)]]
+        return losses
+
+    def advance(self, block: Columns, rows: numpy.ndarray, weights: numpy.ndarray, into: numpy.ndarray) -> None:
+        self._state, found = self._advance_of(self._state, numpy.array(weights), _rows(rows), self._blocks(block))
+        into[:] = numpy.asarray(found)
+
+    def _score(self, block: Columns, rows: numpy.ndarray, share: float) -> numpy.ndarray:
+        return numpy.asarray(self._scores_of(self._state, self._blocks(block), _rows(rows), numpy.float32(share)))
+
+    def write_weights(self, into: numpy.ndarray) -> None:
+        trained, averages, *_ = self._state
+        parts = [numpy.asarray(array, numpy.float32).reshape(-1) for array in (*trained, *averages)]
+        numpy.concatenate(parts, out=into[: self.weights_size])
+
+    def read_weights(self, run: numpy.ndarray) -> None:
+        trained, averages = self._learned(jnp.array(run, copy=True))
+        self._state = (trained, averages, *self._state[2:])
+
+    def state(self) -> list[Any]:
+        self._collect()
+        return super().state()
+
+    def put(self, state: list[Any]) -> None:
+        super().put(state)
+        self._spread()
+
+    def weights(self) -> Weights:
+        self._collect()
+        return super().weights()
+
+    def _collect(self) -> None:
+        """Let the model's variables have the values of now."""
+        for variable, value in zip(self._kept(), itertools.chain(*self._state), strict=True):
+            variable.assign(jnp.array(value, copy=True))  # a step gives its own arrays away
+
+    def _spread(self) -> None:
+        """Take the values of the model's variables."""
+        known = self._variables
+        groups = (known.trained, known.averages, known.counters, known.seeds, known.optimizer)
+        first, *rest = ([jnp.array(variable.value, copy=True) for variable in group] for group in groups)
+        self._state = (first, *rest)  # type: ignore[assignment]
+
+    # -- compiled -------------------------------------------------------------------------------------------------
+
+    def _passed(self, state: State, data: Any, rows: Any, share: Any) -> tuple[Passed, list[Any]]:
+        """What comes of some rows, and the gradient."""
+        trained, averages, counters, seeds, optimizer = state
+        batch = _taken(data, rows)
+
+        def loss(values: list[Any]) -> tuple[Any, Any]:
+            found = self._pass([*values, *averages, *counters, *seeds], batch, share, len(rows), training=True)
+            rest = (found.part, found.averages, found.counters, found.seeds, found.sums)
+            return self._scale(optimizer, found.part), rest
+
+        gradients, rest = jax.grad(loss, has_aux=True)(trained)
+        return Passed(*rest), self._scaled(optimizer, gradients, back=True)
+
+    def _scale(self, optimizer: list[Any], loss: Any) -> Any:
+        import keras
+
+        with keras.StatelessScope(list(zip(self._variables.optimizer, optimizer, strict=True))):
+            return self._optimizer.scale_loss(loss)
+
+    def _scaled(self, optimizer: list[Any], gradients: list[Any], *, back: bool = False) -> list[Any]:
+        """As the optimizer wants them, where it scales the loss; or back."""
+        if not hasattr(self._optimizer, "inner_optimizer") and self._optimizer.loss_scale_factor is None:
+            return gradients
+        scale = self._scale(optimizer, jnp.ones(()))
+        return [(one / scale if back else one * scale).astype(one.dtype) for one in gradients]
+
+    def _vector(self, state: State, data: Any, rows: Any, share: Any) -> tuple[Any, list[Any]]:
+        passed, gradients = self._passed(state, data, rows, share)
+        averages = [share * one for one in passed.averages]
+        growth = [share * (new - old) for new, old in zip(passed.counters, state[2], strict=True)]
+        return flat([*gradients, *averages, *growth, passed.sums]), list(passed.seeds)
+
+    def _total(self, state: State, total: Any) -> State:
+        trained, _, counters, seeds, optimizer = state
+        known = self._variables
+        averages = cut(total, known.averages, self.gradient_size)
+        rounded = cut(jnp.round(total), known.counters, self.weights_size)
+        counters = [old + growth for old, growth in zip(counters, rounded, strict=True)]
+        gradients = self._scaled(optimizer, cut(total, known.trained))
+        trained, optimizer = self._optimizer.stateless_apply(optimizer, gradients, trained)
+        return trained, averages, counters, seeds, optimizer
+
+    def _step(self, state: State, data: Any, rows: Any) -> tuple[State, Any]:
+        """One whole batch; its sums."""
+        passed, gradients = self._passed(state, data, rows, 1.0)
+        found = self._scaled(state[4], gradients)
+        trained, optimizer = self._optimizer.stateless_apply(state[4], found, state[0])
+        return (trained, list(passed.averages), list(passed.counters), list(passed.seeds), optimizer), passed.sums
+
+    def _steps(self, state: State, data: Any, rows: Any, count: Any) -> tuple[State, Any]:
+        def body(place: Any, carried: tuple[State, Any]) -> tuple[State, Any]:
+            state, sums = carried
+            state, found = self._step(state, data, rows[place])
+            return state, sums.at[place].set(found)
+
+        begun = (state, jnp.zeros((AT_ONCE, self.sums_size), jnp.float32))
+        return jax.lax.fori_loop(0, count, body, begun)  # type: ignore[no-any-return]
+
+    def _learned(self, run: Any) -> tuple[list[Any], list[Any]]:
+        parts = cut(run, self._variables.learned)
+        count = len(self._variables.trained)
+        return parts[:count], parts[count:]
+
+    def _advance(self, state: State, weights: Any, rows: Any, data: Any) -> tuple[State, Any]:
+        state, sums = self._step((*self._learned(weights), *state[2:]), data, rows)
+        return state, flat([*state[0], *state[1], sums])
+
+    def _scores(self, state: State, data: Any, rows: Any, share: Any) -> Any:
+        values = list(itertools.chain(*state[:4]))
+        return self._pass(values, _taken(data, rows), share, len(rows), training=False).sums
+
+
+def _on_device(block: Columns) -> Any:
+    x, y, *weight = blueprint.standard(block)
+    found = (x, y, weight[0] if weight else None)
+    return mapped(lambda array: None if array is None else jnp.asarray(array), found)
+
+
+def _taken(data: Any, rows: Any) -> Any:
+    return mapped(lambda array: None if array is None else jnp.take(array, rows, axis=0), data)
+
+
+def _rows(rows: numpy.ndarray) -> numpy.ndarray:
+    return numpy.asarray(rows, numpy.int32)

@@ -1,0 +1,146 @@
+"""A Keras model on PyTorch as one copy among several: gradients by PyTorch, steps by Keras's optimizer."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy
+import torch
+
+from tenfold.fuse.building import Member
+from tenfold.fuse.columns import Columns, mapped
+from tenfold.fuse.reading import Held
+from tenfold.fuse.torch_step import Randomness
+from tenfold.training.keras_pass import Passed, cut, flat
+from tenfold.training.learner_keras import KerasLearner, standard
+
+if TYPE_CHECKING:
+    from tenfold.fuse.fit import Fit
+
+
+class KerasTorchLearner(KerasLearner):
+    """One copy of a model."""
+
+    def __init__(self, fit: Fit, member: Member, built: Any) -> None:
+        self._randomness = Randomness()  # dropout draws from the process's random numbers
+        super().__init__(fit, member, built)
+        self._blocks = Held(_tensors)
+
+    def gradient(self, block: Columns, rows: numpy.ndarray, share: float, into: numpy.ndarray) -> None:
+        into[:] = 0
+        if not len(rows):
+            return
+        known = self._variables
+        with self._randomness:
+            passed, gradients = self._passed(block, rows, share)
+        with torch.no_grad():
+            _assign(known.seeds, passed.seeds)  # the next piece of a batch draws other numbers
+            averages = [share * one for one in passed.averages]
+            growth = [share * (new - old.value) for new, old in zip(passed.counters, known.counters, strict=True)]
+            into[:] = flat([*gradients, *averages, *growth, passed.sums]).cpu().numpy()
+
+    def _apply(self, total: numpy.ndarray) -> None:
+        import keras
+
+        known = self._variables
+        with torch.no_grad():
+            vector = keras.ops.convert_to_tensor(numpy.array(total))
+            _assign(known.averages, cut(vector, known.averages, self.gradient_size))
+            growth = cut(torch.round(vector), known.counters, self.weights_size)
+            _assign(known.counters, [old.value + one for old, one in zip(known.counters, growth, strict=True)])
+            self._optimizer.apply(self._scaled(cut(vector, known.trained)), known.trained)
+
+    def steps(self, block: Columns, batches: Sequence[numpy.ndarray]) -> Sequence[float]:
+        with self._randomness:
+            return [self._note(self._step(block, rows)) for rows in batches]
+
+    def advance(self, block: Columns, rows: numpy.ndarray, weights: numpy.ndarray, into: numpy.ndarray) -> None:
+        self.read_weights(weights)
+        with self._randomness:
+            into[self.weights_size :] = self._step(block, rows)
+        self.write_weights(into)
+
+    def write_weights(self, into: numpy.ndarray) -> None:
+        with torch.no_grad():
+            into[: self.weights_size] = flat([variable.value for variable in self._variables.learned]).cpu().numpy()
+
+    def read_weights(self, run: numpy.ndarray) -> None:
+        import keras
+
+        with torch.no_grad():
+            _assign(self._variables.learned, cut(keras.ops.convert_to_tensor(run), self._variables.learned))
+
+    def _score(self, block: Columns, rows: numpy.ndarray, share: float) -> numpy.ndarray:
+        self._model.eval()
+        with self._randomness, torch.no_grad():
+            found = self._passes(block, rows, share, training=False)
+            return found.sums.cpu().numpy()  # type: ignore[no-any-return]
+
+    # -- one batch ------------------------------------------------------------------------------------------------
+
+    def _step(self, block: Columns, rows: numpy.ndarray) -> numpy.ndarray:
+        """A whole batch; its sums."""
+        known = self._variables
+        passed, gradients = self._passed(block, rows, 1.0)
+        with torch.no_grad():
+            for group, values in ((known.averages, passed.averages), (known.counters, passed.counters)):
+                _assign(group, values)
+            _assign(known.seeds, passed.seeds)
+            self._optimizer.apply(self._scaled(gradients), known.trained)
+            return passed.sums.cpu().numpy()  # type: ignore[no-any-return]
+
+    def _passed(self, block: Columns, rows: numpy.ndarray, share: float) -> tuple[Passed, list[Any]]:
+        """What comes of some rows, and the gradient."""
+        self._model.train()  # for layers of PyTorch inside
+        passed = self._passes(block, rows, share, training=True)
+        trained = [variable.value for variable in self._variables.trained]
+        loss = self._optimizer.scale_loss(passed.part)
+        found = torch.autograd.grad(loss, trained, allow_unused=True)
+        gradients = [torch.zeros_like(v) if one is None else one for v, one in zip(trained, found, strict=True)]
+        return passed, self._scaled(gradients, back=True)
+
+    def _passes(self, block: Columns, rows: numpy.ndarray, share: float, *, training: bool) -> Passed:
+        data = self._blocks(block)
+        places = torch.from_numpy(numpy.asarray(rows, numpy.int64))
+        batch = mapped(lambda t: None if t is None else t.index_select(0, places.to(t.device)), data)
+        values = [variable.value for variable in self._variables.state]
+        return self._pass(values, batch, share, float(len(rows)), training=training, watch=torch.no_grad)
+
+    def _scaled(self, gradients: list[Any], *, back: bool = False) -> list[Any]:
+        """As the optimizer wants them, where it scales the loss; or back."""
+        if not hasattr(self._optimizer, "inner_optimizer") and self._optimizer.loss_scale_factor is None:
+            return gradients
+        with torch.no_grad():
+            scale = float(self._optimizer.scale_loss(torch.ones(())))
+            return [one / scale if back else one * scale for one in gradients]
+
+    # -- random numbers -------------------------------------------------------------------------------------------
+
+    def _draw_others(self) -> None:
+        super()._draw_others()
+        self._randomness.divert(self._index)
+
+    def state(self) -> list[Any]:
+        return [*super().state(), copy.copy(self._randomness)]
+
+    def put(self, state: list[Any]) -> None:
+        *rest, randomness = state
+        self._randomness = copy.copy(randomness)
+        super().put(rest)
+
+
+def _tensors(block: Columns) -> Any:
+    import keras
+
+    found = standard(block)
+    return mapped(
+        lambda array: None if array is None else keras.ops.convert_to_tensor(numpy.ascontiguousarray(array)),
+        (found.x, found.y, found.weight),
+    )
+
+
+def _assign(variables: Sequence[Any], values: Sequence[Any]) -> None:
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(value)

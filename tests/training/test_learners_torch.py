@@ -1,0 +1,115 @@
+"""Learners of PyTorch make what a plain loop makes, in however many shares a batch is divided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dividing
+import numpy
+import pytest
+
+import tenfold
+from tenfold.errors import BadCall
+
+ROWS = 66 + 32  # 4 batches of 16 to train, and one of 2, of which a worker may have nothing
+NOISE = numpy.random.default_rng(0)
+X = NOISE.normal(size=(ROWS, 6)).astype("float32")
+CLASSES = numpy.digitize(X[:, 0] + X[:, 1], (-0.7, 0.7))
+WEIGHT = NOISE.uniform(0.2, 3.0, ROWS)
+
+
+@pytest.fixture(autouse=True)
+def _settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """One thread: models this small are slower with more, above all where other tests have the cores."""
+    import torch
+
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))  # or its first optimizer sets it, for good
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def build(optimizer: str = "sgd", between: str | None = None, **loss: Any) -> Any:
+    import torch
+
+    layers: list[Any] = [torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3)]
+    if between is not None:
+        layers.insert(1, torch.nn.Dropout(0.4) if between == "dropout" else torch.nn.BatchNorm1d(5))
+    module = torch.nn.Sequential(*layers)
+    sgd = torch.optim.SGD(module.parameters(), 0.05 / (16 if loss else 1), momentum=0.9)
+    made = sgd if optimizer == "sgd" else torch.optim.AdamW(module.parameters(), 0.01)
+    return module, torch.nn.CrossEntropyLoss(**loss), made
+
+
+def fit_of(data: Any = (X, CLASSES), **settings: Any) -> Any:
+    given = {"epochs": 10, "batch_size": 16, "validation": 32 / ROWS, "metrics": ["accuracy"], **settings}
+    return tenfold.Fit(build, data, **given)
+
+
+@pytest.mark.parametrize(
+    ("params", "data"),
+    [
+        ({"optimizer": "sgd"}, (X, CLASSES, WEIGHT)),
+        ({"optimizer": "adam"}, (X, CLASSES)),
+        ({"optimizer": "sgd", "reduction": "sum"}, (X, CLASSES)),
+    ],
+    ids=["weighted", "adam", "summed"],
+)
+def test_shares_of_a_batch_make_what_a_plain_loop_makes(params: dict[str, Any], data: Any) -> None:
+    fit = fit_of(data)
+    expected = fit({"seed": dividing.SEED, **params})
+    for count in (1, 2, 4):
+        copies = dividing.learners(fit, count, **params)
+        history = dividing.train(fit, copies, count)
+        assert dividing.furthest(copies[-1].weights(), expected.weights) < 1e-5
+        assert dividing.apart(history, expected.history) < 1e-4
+        assert all(dividing.same(copies[0], copy) for copy in copies)
+    alone = dividing.learners(fit, 1, **params)[0]
+    dividing.in_one_go(fit, alone)
+    assert dividing.furthest(alone.weights(), expected.weights) < 1e-6
+    assert dividing.advanced(fit, alone, 3) < 1e-6
+
+
+def test_averages_and_counters_are_the_same_in_all_copies() -> None:
+    fit = fit_of((X[:-1], CLASSES[:-1]), batch_size=13, epochs=2, validation=32 / (ROWS - 1))
+    copies = dividing.learners(fit, 2, between="norm")
+    dividing.train(fit, copies, 2)
+    assert dividing.same(*copies)
+    assert copies[0].weights()["1.num_batches_tracked"] == 10
+    assert dividing.goes_on(fit, copies[0], dividing.learners(fit, 1, between="norm")[0])
+
+
+def test_who_has_no_rows_counts_with_the_others() -> None:
+    fit = fit_of()
+    copies = dividing.learners(fit, 2, between="norm")
+    block, rows = dividing.batches(fit, 0)[0]
+    vectors = numpy.zeros((2, copies[0].size), numpy.float32)
+    copies[0].gradient(block, rows, 1.0, vectors[0])
+    copies[1].gradient(block, rows[:0], 0.0, vectors[1])
+    for copy in copies:
+        copy.apply(vectors.sum(0))
+    assert dividing.same(*copies)
+    assert copies[1].weights()["1.num_batches_tracked"] == 1
+
+
+def test_copies_begin_equal_and_draw_numbers_of_their_own() -> None:
+    fit = fit_of()
+    first, second, third = dividing.learners(fit, 3, between="dropout")
+    assert dividing.same(first, second)
+    third.put(first.state())
+    block, rows = dividing.batches(fit, 0)[0]
+    vectors = numpy.zeros((3, first.size), numpy.float32)
+    for learner, vector in zip((first, second, third), vectors, strict=True):
+        learner.gradient(block, rows, 1.0, vector)
+    assert len({vector.tobytes() for vector in vectors}) == 3
+    assert dividing.goes_on(fit, first, dividing.learners(fit, 1, between="dropout")[0])
+
+
+def test_a_loss_that_divides_by_the_weights_of_classes_is_refused() -> None:
+    import torch
+
+    with pytest.raises(BadCall, match=r"divides by those of its rows.*class_weight"):
+        dividing.learners(fit_of(), 1, weight=torch.ones(3))
