@@ -30,6 +30,15 @@ def build(optimizer: str = "sgd", lr: float = 0.05, norm: bool = False) -> Any:
     return module, torch.nn.CrossEntropyLoss(), made or torch.optim.Adam(module.parameters(), lr)
 
 
+def build_keras(lr: float = 0.01) -> Any:
+    import keras
+
+    model = keras.Sequential([keras.Input((12,)), keras.layers.Dense(16, "relu"), keras.layers.Dense(2)])
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(lr), loss, metrics=["accuracy"])
+    return model
+
+
 def build_digits() -> Any:
     import torch
 

@@ -36,6 +36,20 @@ def test_the_same_weights_for_any_number_of_workers(workers: int, optimizer: str
     assert trained.model(numpy_to_torch(nets.X[:4])).shape == (4, 2)
 
 
+def test_keras_models_too() -> None:
+    """On TensorFlow; the learners' own tests have the other backends."""
+    params = {"seed": 3}
+    alone = tenfold.map(nets.fit(nets.build_keras, how="alone"), [params], workers=1, progress=False)[0]
+    for workers in (1, 2):
+        trained = tenfold.train(nets.fit(nets.build_keras), params, workers=workers, progress=False)
+        for one, other in zip(trained.weights, alone.weights, strict=True):
+            numpy.testing.assert_allclose(one, other, atol=1e-5)
+        for name, values in trained.history.items():
+            numpy.testing.assert_allclose(values, alone.history[name], rtol=1e-4, atol=1e-6)
+    counted = tenfold.train(nets.fit(nets.build_keras), params, workers=2, how="asynchronous", progress=False)
+    assert counted.updates == 8 * 6
+
+
 def numpy_to_torch(array: numpy.ndarray) -> Any:
     import torch
 
