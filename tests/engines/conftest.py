@@ -1,9 +1,13 @@
-"""Every test that takes `engine` runs on every engine there is: a new one gets its tests for free."""
+"""Every test that takes `engine` runs on every engine there is: a new one gets its tests for free.
+
+Tests go engine by engine, so that a cluster is started once and not by every module: Ray needs several seconds for it.
+"""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +16,26 @@ import tenfold
 from tenfold import engines
 from tenfold.plan.choose import Abilities
 
+HERE = Path(__file__).parent
 
-@pytest.fixture(params=engines.names(), scope="module")
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of this folder that want no engine come first: they are judged while no cluster is up."""
+    ours = [place for place, item in enumerate(items) if HERE in item.path.parents]
+    for place, item in zip(ours, sorted((items[place] for place in ours), key=_engine_of), strict=True):
+        items[place] = item
+
+
+def _engine_of(item: pytest.Item) -> str:
+    call = getattr(item, "callspec", None)
+    fixtures = getattr(item, "fixturenames", ())
+    return str(call.params["engine"]) if call is not None and "engine" in fixtures else ""
+
+
+@pytest.fixture(params=engines.names(), scope="session")
 def engine(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The name of an engine; a cluster is up for as long as a module's tests use it."""
+    """The name of an engine; a cluster is up for as long as tests use it."""
     name = str(request.param)
     member = importlib.import_module(f"tenfold.engines.{name}")
     if not hasattr(member, "close"):

@@ -12,7 +12,6 @@ import kinds
 import numpy
 import pytest
 
-import scripts
 import tenfold
 from tenfold import errors
 from tenfold.plan.choose import Abilities
@@ -240,58 +239,6 @@ def test_a_function_that_cannot_be_pickled_is_refused_with_the_reason(engine: st
         return
     with pytest.raises(errors.TenfoldError, match="pickle"):
         tenfold.map(lambda x: lock.locked(), [1], engine=engine)
-
-
-def test_functions_and_classes_of_a_script_without_a_main_guard(engine: str, tmp_path: Path) -> None:
-    text = """
-        import tenfold
-        from dataclasses import dataclass
-
-        @dataclass
-        class Point:
-            x: int
-
-        def move(point):
-            return Point(point.x + OFFSET)
-
-        OFFSET = 10
-        print("the script runs")
-        results = tenfold.map(move, [Point(1), Point(2)], engine=%r)
-        print(results[:] == [Point(11), Point(12)], type(results[0]) is Point)
-    """
-    ended = scripts.run(tmp_path, text % engine)
-    assert ended.out.splitlines() == ["the script runs", "True True"]
-
-
-def test_what_tasks_print_reaches_the_callers_stdout(engine: str, tmp_path: Path) -> None:
-    text = """
-        import os, sys
-        import tenfold
-
-        def talk(x):
-            print(f"out {x}")
-            print(f"err {x}", file=sys.stderr)
-            os.write(1, f"raw {x}\\n".encode())
-            print("no end of line", end="")
-
-        tenfold.map(talk, range(3), engine=%r)
-    """
-    ended = scripts.run(tmp_path, text % engine)
-    written = ended.out + ended.err
-    for x in range(3):
-        assert f"out {x}" in ended.out
-        assert f"err {x}" in written
-        assert f"raw {x}" in ended.out
-    assert ended.out.count("no end of line") == 3
-
-
-def test_text_beyond_ascii_arrives_whole(engine: str, tmp_path: Path) -> None:
-    text = """
-        import tenfold
-        tenfold.map(lambda x: print("x" + "é" * 100_000), [1], engine=%r)
-    """
-    ended = scripts.run(tmp_path, text % engine, {"PYTHONIOENCODING": "utf-8"})
-    assert ended.out == "x" + "é" * 100_000 + "\n"
 
 
 def test_two_calls_one_after_the_other_do_not_see_each_other(engine: str) -> None:
