@@ -16,8 +16,7 @@ import tenfold
 from tenfold import errors
 from tenfold.plan.choose import Abilities
 
-
-# All that needs a caller with nothing in it but the call: one script for each engine, because Ray starts for many seconds.
+# All that needs a caller with nothing in it but the call: one script for each engine, because Ray starts slowly.
 _SCRIPT = """
     import joblib, numpy, os  # joblib sets a variable of its own
     variables = dict(os.environ)

@@ -26,7 +26,7 @@ _SCRIPT = """
     [
         ({"in_numpy": 6, "in_torch": 3}, {}),
         ({"in_keras": 2}, {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}),
-        ({"in_keras": 2}, {"KERAS_BACKEND": "jax", "TF_CPP_MIN_LOG_LEVEL": "3"}),
+        ({"in_keras": 2}, {"KERAS_BACKEND": "jax", "TF_CPP_MIN_LOG_LEVEL": "3", **scripts.HASTY}),
     ],
     ids=["NumPy and PyTorch", "Keras on TensorFlow", "Keras on JAX"],
 )
