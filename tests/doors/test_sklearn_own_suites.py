@@ -53,7 +53,7 @@ def passed(found: Found, names: set[str]) -> list[str]:
     return [name for name, (outcome, _) in found.items() if outcome == "passed" and name.partition("[")[0] in names]
 
 
-def tests_of(module: str, said: str = "") -> set[str]:
+def those_of(module: str, said: str = "") -> set[str]:
     """The tests of a module whose text has `said`."""
     spec = importlib.util.find_spec(module)
     text = Path(spec.origin).read_text()
@@ -69,11 +69,11 @@ def test_no_other_test_fails(found: Found) -> None:
 
 @pytest.mark.parametrize(("module", "at_least"), [(SEARCH, 120), (VALIDATION, 95)], ids=["searches", "validation"])
 def test_most_of_them_pass(found: Found, module: str, at_least: int) -> None:
-    assert len(passed(found, tests_of(module))) >= at_least
+    assert len(passed(found, those_of(module))) >= at_least
 
 
 def test_those_that_ask_for_jobs_pass_as_they_are(tmp_path: Path) -> None:
-    names = tests_of(SEARCH, "n_jobs") | tests_of(VALIDATION, "n_jobs")
+    names = those_of(SEARCH, "n_jobs") | those_of(VALIDATION, "n_jobs")
     assert len(names) >= 5
     as_they_are = suites.run(tmp_path, ["--pyargs", SEARCH, VALIDATION, "-k", " or ".join(sorted(names))])
     assert len([name for name, (outcome, _) in as_they_are.items() if outcome == "passed"]) >= 5
