@@ -84,7 +84,7 @@ def digest(values: list[Any]) -> str:
 def digests(name: str, tasks: int, clusters: bool) -> dict[str, list[str]]:
     """How -> the digest of each task's weights: in a plain loop, and on every engine, or on those without clusters.
 
-    With 1, 2 and 3 workers on this machine, as far as there are tasks for them; on clusters, which start slowly, with 2.
+    With 1, 2 and 3 workers on this machine, where there are tasks for them; on clusters, which start slowly, with 2.
     Every worker of joblib imports its framework by itself, so that those with a heavy one are 2 as well.
     """
     import tenfold
