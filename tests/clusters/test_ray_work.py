@@ -85,18 +85,14 @@ _KERAS = """
     data = numpy.ones((4, 3), "float32")
     expected = model.predict(data, verbose=0)
 
-    def use(x):
-        return model.predict(data * x, verbose=0)
-
-    def make(x):
+    def use_and_make(x):
         made = keras.models.clone_model(model)
         made.set_weights([weight * x for weight in model.get_weights()])
-        return made
+        return model.predict(data * x, verbose=0), made
 
-    for x, found in enumerate(tenfold.map(use, range(3), engine="ray", workers=1)):
+    for x, (found, made) in enumerate(tenfold.map(use_and_make, range(3), engine="ray", workers=1)):
         numpy.testing.assert_allclose(found, expected * x, rtol=1e-5)
-    for x, found in enumerate(tenfold.map(make, range(3), engine="ray", workers=1)):
-        numpy.testing.assert_allclose(found.predict(data, verbose=0), expected * x, rtol=1e-5)
+        numpy.testing.assert_allclose(made.predict(data, verbose=0), expected * x, rtol=1e-5)
     print("equal")
 """
 
