@@ -125,7 +125,8 @@ _KERAS = """
 
     items = [model(n) for n in (1, 2)]
     plain = [predict(item) for item in items]
-    sums, trained = zip(*tenfold.map(lambda item: (predict(item), train(item)), items, engine={engine!r}, progress=False))
+    both = tenfold.map(lambda item: (predict(item), train(item)), items, engine={engine!r}, progress=False)
+    sums, trained = zip(*both)
     assert all(numpy.allclose(a, b, atol=1e-6) for a, b in zip(sums, plain, strict=True))
 
     assert all(isinstance(item, keras.Sequential) for item in trained)

@@ -23,14 +23,15 @@ HERE = Path(__file__).parent
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of this folder that want no engine come first: they are judged while no cluster is up."""
     ours = [place for place, item in enumerate(items) if HERE in item.path.parents]
-    for place, item in zip(ours, sorted((items[place] for place in ours), key=_engine_of), strict=True):
+    for place, item in zip(ours, sorted((items[place] for place in ours), key=_turn), strict=True):
         items[place] = item
 
 
-def _engine_of(item: pytest.Item) -> str:
+def _turn(item: pytest.Item) -> tuple[str, bool]:
+    """The engine, and whether it has GPUs: Ray is started again with them, so that is done last."""
     call = getattr(item, "callspec", None)
     fixtures = getattr(item, "fixturenames", ())
-    return str(call.params["engine"]) if call is not None and "engine" in fixtures else ""
+    return str(call.params["engine"]) if call is not None and "engine" in fixtures else "", "two_gpus" in fixtures
 
 
 @pytest.fixture(params=engines.names(), scope="session")
@@ -46,6 +47,12 @@ def engine(request: pytest.FixtureRequest) -> Iterator[str]:
     yield name
     member.close()
     setattr(leftovers.clusters, name, False)
+
+
+@pytest.fixture
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pretended ones."""
+    monkeypatch.setenv("TENFOLD_GPUS", "2")
 
 
 @pytest.fixture

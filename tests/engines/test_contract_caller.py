@@ -158,10 +158,8 @@ def test_what_an_engine_cannot_keep_is_refused_before_work_starts(
     assert not (tmp_path / "run").exists()
 
 
-def test_gpus_are_leased_or_refused(
-    engine: str, abilities: Abilities, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TENFOLD_GPUS", "2")
+@pytest.mark.usefixtures("two_gpus")
+def test_gpus_are_leased_or_refused(engine: str, abilities: Abilities, tmp_path: Path) -> None:
     if not abilities.leases_gpus:
         with pytest.raises(errors.BadCall, match="gpus"):
             tenfold.map(_touch(tmp_path / "touched"), [0], engine=engine, gpus=1)
