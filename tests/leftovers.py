@@ -63,21 +63,33 @@ class Before:
 
 
 def processes() -> dict[int, str]:
-    """Processes that come from this session, other than itself, its nursery and what joblib keeps."""
-    mark = f"{MARK}={os.environ[MARK]}".encode()
-    kept = {os.getpid(), *nursery_processes(), *hosts_processes()}
+    """Processes that come from this session, other than itself, its nursery and what joblib keeps.
+
+    Asked several times for each test: so most processes cost one file that is read.
+    """
+    mark = f"{MARK}={os.environ[MARK]}\0".encode()
+    hosts = hosts_processes()
+    kept = {os.getpid(), *nursery_processes(), *hosts}
     found = {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) in kept:
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) in kept:
             continue
+        entry = Path("/proc", name)
         try:
-            is_ours = mark in (entry / "environ").read_bytes().split(b"\0") or _is_our_zombie(entry)
-            if is_ours and not _is_nursery_of(entry, hosts_processes()) and not _is_clusters(entry):
+            with open(f"/proc/{name}/environ", "rb") as file:
+                environment = file.read()
+            # A zombie has no environment any more.
+            is_ours = _has(environment, mark) or (not environment and _is_our_zombie(entry))
+            if is_ours and not _is_nursery_of(entry, hosts) and not _is_clusters(entry):
                 words = (entry / "cmdline").read_bytes().split(b"\0")
-                found[int(entry.name)] = " ".join(word.decode(errors="replace") for word in words)[:200] or "a zombie"
+                found[int(name)] = " ".join(word.decode(errors="replace") for word in words)[:200] or "a zombie"
         except OSError:  # gone by now
             continue
     return found
+
+
+def _has(environment: bytes, variable: bytes) -> bool:
+    return environment.startswith(variable) or b"\0" + variable in environment
 
 
 def _is_our_zombie(entry: Path) -> bool:
@@ -160,8 +172,8 @@ def _changed(before: dict[str, str], now: dict[str, str]) -> list[str]:
 
 
 def files() -> set[str]:
-    folders = (Path(tempfile.gettempdir()), Path("/dev/shm"))
-    found = {str(path) for folder in folders for path in folder.glob("tenfold*")}
+    folders = (tempfile.gettempdir(), "/dev/shm")
+    found = {f"{folder}/{name}" for folder in folders for name in os.listdir(folder) if name.startswith("tenfold")}
     return {path for path in found if not (clusters.dask and "tenfold-dask-" in path)}
 
 

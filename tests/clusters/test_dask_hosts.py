@@ -24,7 +24,7 @@ from tenfold.engines import dask
 from tenfold.engines.cluster import crew
 
 COUNT = 40
-LARGE = 200_000_000
+LARGE = 80_000_000  # three messages
 
 
 _IMPATIENT = """

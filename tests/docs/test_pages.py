@@ -6,40 +6,47 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
-BLOCKS = [
-    pytest.param(block, id=f"{page.name}-{number}")
-    for page in PAGES
-    for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE))
-]
+BLOCKS = {page.name: re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE) for page in PAGES}
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+AT_ONCE = 2  # most of their time is imports, each in one thread
 
 
 def run(script: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    folder.mkdir(exist_ok=True)
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     return subprocess.run(
         [sys.executable, str(script)], cwd=folder, env=environment, capture_output=True, text=True, timeout=120
     )
 
 
-@pytest.mark.parametrize("block", BLOCKS)
-def test_block_runs(block: str, tmp_path: Path) -> None:
-    script = tmp_path / "block.py"
-    script.write_text(block)
-    done = run(script, tmp_path)
-    assert done.returncode == 0, done.stderr
+def all_run(scripts: list[Path], folder: Path) -> dict[str, subprocess.CompletedProcess[str]]:
+    """What became of each, by its name."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        done = pool.map(lambda script: run(script, folder / f"of {script.stem}"), scripts)
+        return {script.stem: one for script, one in zip(scripts, done, strict=True)}
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_example_runs(example: Path, tmp_path: Path) -> None:
-    done = run(example, tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) >= 10
+@pytest.mark.parametrize("page", [name for name, blocks in BLOCKS.items() if blocks])
+def test_blocks_run(page: str, tmp_path: Path) -> None:
+    scripts = [tmp_path / f"block {number}.py" for number, _ in enumerate(BLOCKS[page])]
+    for script, block in zip(scripts, BLOCKS[page], strict=True):
+        script.write_text(block)
+    faults = [f"{name}: {one.stderr}" for name, one in all_run(scripts, tmp_path).items() if one.returncode]
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("place", range(0, len(EXAMPLES), AT_ONCE))
+def test_examples_run(place: int, tmp_path: Path) -> None:
+    for name, one in all_run(EXAMPLES[place : place + AT_ONCE], tmp_path).items():
+        assert one.returncode == 0, f"{name}: {one.stderr}"
+        assert len(one.stdout.splitlines()) >= 10, name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)

@@ -27,8 +27,7 @@ NAMES = ("numbers of classes", "one-hot", "a column", "numbers to predict")
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    quick = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-    variables = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "XLA_FLAGS": quick, "OMP_NUM_THREADS": "1"}
+    variables = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1", **scripts.HASTY}
     folder = tmp_path_factory.mktemp("search")
     # GridSearchCV trains one model after the other, which differ by numbers only: they are compiled once.
     variables |= {"JAX_COMPILATION_CACHE_DIR": str(folder), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}

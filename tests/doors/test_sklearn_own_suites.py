@@ -1,7 +1,7 @@
 """scikit-learn's own tests of searches and of cross-validation, with tenfold's backend as the default one.
 
 Most of them ask for no number of jobs and so run in one process. Therefore two things are tested here: those that ask
-for one, as they are; and all tests of both files with two jobs wherever none is asked for.
+for one, as they are; and all tests of both files, in one run, with two jobs wherever none is asked for.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import ast
 import importlib.util
 from pathlib import Path
 
+import pytest
 import suites
 
 SEARCH = "sklearn.model_selection.tests.test_search"
@@ -39,30 +40,44 @@ WHICH_FAILS_FIRST = {
 }
 
 
-def check(found: dict[str, tuple[str, str]], exceptions: dict[str, str], at_least: int) -> None:
-    assert len([name for name, (outcome, _) in found.items() if outcome == "passed"]) >= at_least
+Found = dict[str, tuple[str, str]]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
+    """What became of each test of both files, in one run."""
+    return suites.run(tmp_path_factory.mktemp("suites"), ["--pyargs", SEARCH, VALIDATION], jobs=2)
+
+
+def passed(found: Found, names: set[str]) -> list[str]:
+    return [name for name, (outcome, _) in found.items() if outcome == "passed" and name.partition("[")[0] in names]
+
+
+def those_of(module: str, said: str = "") -> set[str]:
+    """The tests of a module whose text has `said`."""
+    spec = importlib.util.find_spec(module)
+    text = Path(spec.origin).read_text()
+    lines = text.splitlines()
+    tests = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    tests = [test for test in tests if said in "\n".join(lines[test.lineno - 1 : test.end_lineno])]
+    return {test.name for test in tests if test.name.startswith("test_")}
+
+
+def test_no_other_test_fails(found: Found) -> None:
+    exceptions = {**IN_OTHER_PROCESSES, **IN_OTHER_PROCESSES_OF_VALIDATION}
     faults = suites.compare(found, exceptions, WHICH_FAILS_FIRST)
     assert not faults, "\n\n".join(faults)
 
 
-def with_jobs(module: str) -> list[str]:
-    """The tests of a module that say n_jobs."""
-    spec = importlib.util.find_spec(module)
-    text = Path(spec.origin).read_text()
-    tests = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
-    return [test.name for test in tests if "n_jobs" in ast.get_source_segment(text, test)]
+@pytest.mark.parametrize(("module", "at_least"), [(SEARCH, 120), (VALIDATION, 95)], ids=["searches", "validation"])
+def test_most_of_them_pass(found: Found, module: str, at_least: int) -> None:
+    assert len(passed(found, those_of(module))) >= at_least
 
 
-def test_those_that_ask_for_jobs_pass(tmp_path: Path) -> None:
-    names = [name for module in (SEARCH, VALIDATION) for name in with_jobs(module) if name.startswith("test_")]
+def test_those_that_ask_for_jobs_pass_as_they_are(tmp_path: Path) -> None:
+    names = those_of(SEARCH, "n_jobs") | those_of(VALIDATION, "n_jobs")
     assert len(names) >= 5
-    check(suites.run(tmp_path, ["--pyargs", SEARCH, VALIDATION, "-k", " or ".join(names)]), {}, at_least=5)
-
-
-def test_searches_pass_with_two_jobs_everywhere(tmp_path: Path) -> None:
-    check(suites.run(tmp_path, ["--pyargs", SEARCH], jobs=2), IN_OTHER_PROCESSES, at_least=120)
-
-
-def test_cross_validation_passes_with_two_jobs_everywhere(tmp_path: Path) -> None:
-    found = suites.run(tmp_path, ["--pyargs", VALIDATION], jobs=2)
-    check(found, IN_OTHER_PROCESSES_OF_VALIDATION, at_least=95)
+    as_they_are = suites.run(tmp_path, ["--pyargs", SEARCH, VALIDATION, "-k", " or ".join(sorted(names))])
+    assert len([name for name, (outcome, _) in as_they_are.items() if outcome == "passed"]) >= 5
+    faults = suites.compare(as_they_are, {}, WHICH_FAILS_FIRST)
+    assert not faults, "\n\n".join(faults)

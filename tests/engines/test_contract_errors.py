@@ -139,19 +139,21 @@ _RAISING: dict[str, tuple[Callable[[int], None], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", _RAISING)
-def test_whatever_is_raised_arrives_as_text_at_least(engine: str, name: str) -> None:
-    function, expected = _RAISING[name]
-    results = tenfold.map(function, [0], engine=engine, on_error="collect")
-    error = results[0]
-    assert isinstance(error, errors.TaskRaised)
-    assert expected in str(error)
-    assert function.__name__ in error.traceback
-    if name != "unprintable":
-        assert "cannot travel" in str(error)
-    again = pickle.loads(pickle.dumps(error))
-    assert str(again) == str(error)
-    assert again.failure == error.failure
+def _raise(name: str) -> None:
+    _RAISING[name][0](0)
+
+
+def test_whatever_is_raised_arrives_as_text_at_least(engine: str) -> None:
+    results = tenfold.map(_raise, list(_RAISING), engine=engine, on_error="collect")
+    for (name, (function, expected)), error in zip(_RAISING.items(), results, strict=True):
+        assert isinstance(error, errors.TaskRaised), name
+        assert expected in str(error), name
+        assert function.__name__ in error.traceback, name
+        if name != "unprintable":
+            assert "cannot travel" in str(error), name
+        again = pickle.loads(pickle.dumps(error))
+        assert str(again) == str(error), name
+        assert again.failure == error.failure, name
 
 
 def test_an_exception_that_can_travel_is_the_cause(engine: str) -> None:

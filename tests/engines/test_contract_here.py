@@ -122,19 +122,17 @@ def test_reports_of_failed_attempts_are_kept(engine: str) -> None:
     assert [(report.attempt, report.step) for report in results.reports()] == [(1, 10), (2, 20)]
 
 
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        (lambda here: here.report(1.5, loss=1), "whole number"),
-        (lambda here: here.report(True, loss=1), "whole number"),
-        (lambda here: here.report(1), "at least one value"),
-        (lambda here: here.report(1, loss="low"), "expected a number"),
-    ],
-)
-def test_a_report_that_makes_no_sense_fails_its_task(engine: str, call: Any, text: str) -> None:
-    error = tenfold.map(lambda _: call(tenfold.here()), [0], engine=engine, on_error="collect")[0]
-    assert isinstance(error.__cause__, errors.BadCall)
-    assert text in str(error)
+def test_a_report_that_makes_no_sense_fails_its_task(engine: str) -> None:
+    calls: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
+        ((1.5,), {"loss": 1}, "whole number"),
+        ((True,), {"loss": 1}, "whole number"),
+        ((1,), {}, "at least one value"),
+        ((1,), {"loss": "low"}, "expected a number"),
+    ]
+    found = tenfold.map(lambda one: tenfold.here().report(*one[0], **one[1]), calls, engine=engine, on_error="collect")
+    for error, (*_, text) in zip(found, calls, strict=True):
+        assert isinstance(error.__cause__, errors.BadCall)
+        assert text in str(error)
 
 
 @pytest.mark.parametrize("inner", ["serial", "local", None])

@@ -23,7 +23,7 @@ _SCRIPT = """
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     # With Keras on JAX in the caller, too, so that the serial engine can fuse in the caller's own process.
-    variables = {"KERAS_BACKEND": "jax", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    variables = {"KERAS_BACKEND": "jax", "TF_CPP_MIN_LOG_LEVEL": "3", **scripts.HASTY}
     text = _SCRIPT.format(folder=str(Path(__file__).parent))
     ended = scripts.run(tmp_path_factory.mktemp("fits"), text, variables, seconds=240)
     return dict(json.loads(ended.out.splitlines()[-1]))

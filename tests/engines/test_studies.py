@@ -52,7 +52,7 @@ def told(study: tenfold.Study) -> list[Any]:
     return [(t.number, t.params, t.state, t.values, t.steps, t.curve, t.lineage) for t in study.trials]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("expected")
     calls: dict[str, dict[str, Any]] = {
@@ -90,7 +90,7 @@ def models(engine: str) -> tenfold.Study:
     return tune(fit, {"lr": tenfold.loguniform(1e-4, 0.3)}, engine, trials=7, pruner="asha", cv=2, at_once=4)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def trained() -> tenfold.Study:
     before = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -51,7 +51,7 @@ def test_killed_at_random_moments_it_always_goes_on(filters: bool, undisturbed: 
         with scripts.started(tmp_path, text) as script:
             waiting.until(lambda: sets.calls(tmp_path) != before or script.process.poll() is not None)
             try:
-                status = script.process.wait(moments.uniform(0.0, 0.25)) if kills < 5 else script.end().status
+                status = script.process.wait(moments.uniform(0.0, 0.25)) if kills < 3 else script.end().status
             except subprocess.TimeoutExpired:
                 script.kill()
                 status, kills = None, kills + 1

@@ -17,7 +17,7 @@ import leftovers
 import scripts
 import waiting
 
-KILLS = 3
+KILLS = 2
 
 
 @pytest.fixture(scope="module")

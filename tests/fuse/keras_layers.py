@@ -55,19 +55,10 @@ def conv1d(lr: float) -> Any:
     return sequential(*own, softmax(), shape=(5, 3), lr=lr)
 
 
-@case("layers: GRU", whole(series))
-def gru(lr: float) -> Any:
-    return sequential(keras.layers.GRU(4), softmax(), shape=(5, 3), lr=lr)
-
-
-@case("layers: LSTM", whole(series))
-def lstm(lr: float) -> Any:
-    return sequential(keras.layers.LSTM(3), softmax(), shape=(5, 3), lr=lr)
-
-
-@case("layers: SimpleRNN", whole(series))
-def simple_rnn(lr: float) -> Any:
-    return sequential(keras.layers.SimpleRNN(4), softmax(), shape=(5, 3), lr=lr)
+@case("layers: SimpleRNN, GRU, LSTM", whole(series))
+def recurrent(lr: float) -> Any:
+    own = keras.layers.SimpleRNN(4, return_sequences=True), keras.layers.GRU(4, return_sequences=True)
+    return sequential(*own, keras.layers.LSTM(3), softmax(), shape=(5, 3), lr=lr)
 
 
 @case("layers: Embedding of whole numbers", whole(words))
@@ -98,19 +89,10 @@ def batch_norm(lr: float) -> Any:
     return sequential(*own, softmax(), lr=lr)
 
 
-@case("layers: LayerNormalization", whole(table))
-def layer_norm(lr: float) -> Any:
-    return sequential(dense(), keras.layers.LayerNormalization(), softmax(), lr=lr)
-
-
-@case("numbers: rate of Dropout", whole(table), who=items(rate=(0.1, 0.3, 0.5)))
-def dropout(lr: float, rate: float = 0.3) -> Any:
-    return sequential(dense(), keras.layers.Dropout(rate), softmax(), lr=lr)
-
-
-@case("layers: GaussianNoise, GaussianDropout", whole(table))
+@case("layers: GaussianNoise, LayerNormalization, GaussianDropout", whole(table))
 def noise(lr: float) -> Any:
-    return sequential(keras.layers.GaussianNoise(0.2), dense(), keras.layers.GaussianDropout(0.2), softmax(), lr=lr)
+    own = keras.layers.GaussianNoise(0.2), dense(), keras.layers.LayerNormalization(), keras.layers.GaussianDropout(0.2)
+    return sequential(*own, softmax(), lr=lr)
 
 
 @case("numbers: recurrent dropout", whole(series), items(rate=(0.2, 0.2, 0.4)))
@@ -119,11 +101,14 @@ def recurrent_dropout(lr: float, rate: float) -> Any:
     return sequential(own, softmax(), shape=(5, 3), lr=lr)
 
 
-@case("numbers: strength of an l2 regularizer", whole(table), who=items(strength=(0.1, 0.01, 0.003)))
-def regularized(lr: float, strength: float = 0.02) -> Any:
-    return sequential(
-        dense(kernel_regularizer=keras.regularizers.L2(strength), bias_regularizer="l1"), softmax(), lr=lr
-    )
+@case(
+    "numbers: strength of an l2 regularizer, rate of Dropout",
+    whole(table),
+    who=items(strength=(0.1, 0.01, 0.003), rate=(0.1, 0.3, 0.5)),
+)
+def regularized(lr: float, strength: float, rate: float) -> Any:
+    own = dense(kernel_regularizer=keras.regularizers.L2(strength), bias_regularizer="l1"), keras.layers.Dropout(rate)
+    return sequential(*own, softmax(), lr=lr)
 
 
 @case("layers: activity regularizer")
@@ -131,16 +116,11 @@ def activity(lr: float) -> Any:
     return sequential(dense(activity_regularizer=keras.regularizers.L2(0.02)), softmax(), lr=lr)
 
 
-@case("layers: frozen", whole(table))
+@case("layers: frozen, and a model in a model", whole(table))
 def frozen(lr: float) -> Any:
     norm = keras.layers.BatchNormalization(trainable=False)
-    return sequential(dense(trainable=False), norm, dense(), softmax(), lr=lr)
-
-
-@case("layers: a model in a model", whole(table))
-def nested(lr: float) -> Any:
-    inner = keras.Sequential([keras.Input((6,)), dense(), keras.layers.Dropout(0.2)])
-    return sequential(inner, softmax(), lr=lr)
+    inner = keras.Sequential([keras.Input((5,)), dense(), keras.layers.Dropout(0.2)])
+    return sequential(dense(trainable=False), norm, inner, softmax(), lr=lr)
 
 
 @case("layers: two inputs in a dict", whole(two_inputs))
@@ -166,7 +146,7 @@ def outputs(lr: float, share: float = 0.3) -> Any:
 # -- code of the user's own -------------------------------------------------------------------------------------------
 
 
-@case("code: a layer in Python", whole(table), who=items(power=(1.0, 1.5, 2.0)))
+@case("code: a layer in Python, Lambda", whole(table), who=items(power=(1.0, 1.5, 2.0)))
 def own_layer(lr: float, power: float = 1.5) -> Any:
     class Powers(keras.layers.Layer):  # type: ignore[misc]
         def build(self, shape: Any) -> None:
@@ -175,17 +155,13 @@ def own_layer(lr: float, power: float = 1.5) -> Any:
         def call(self, x: Any) -> Any:
             return keras.ops.sign(x) * keras.ops.abs(x * self.scale) ** power
 
-    return sequential(dense(), Powers(), softmax(), lr=lr)
+    doubled = keras.layers.Lambda(lambda x: keras.ops.concatenate([x, x * x], -1))
+    return sequential(doubled, dense(), Powers(), softmax(), lr=lr)
 
 
-@case("code: a layer with random NumPy constants", whole(table))
+@case("code: layers with some and with thousands of random NumPy constants", whole(table))
 def constants(lr: float) -> Any:
-    return sequential(_projection(7), softmax(), lr=lr)
-
-
-@case("code: a layer with thousands of random NumPy constants", whole(table))
-def many_constants(lr: float) -> Any:
-    return sequential(_projection(300), softmax(), lr=lr)
+    return sequential(_projection(7), _projection(300), softmax(), lr=lr)
 
 
 def _projection(units: int) -> Any:
@@ -201,34 +177,24 @@ def _projection(units: int) -> Any:
     return Projection()
 
 
-@case("code: Lambda", whole(table))
-def lambdas(lr: float) -> Any:
-    return sequential(keras.layers.Lambda(lambda x: keras.ops.concatenate([x, x * x], -1)), softmax(), lr=lr)
-
-
-@case("code: an activation named as one of Keras's", whole(table), who=items(slope=(0.5, 1.0, 2.0)))
-def own_activation(lr: float, slope: float) -> Any:
+@case(
+    "code: activations that are anonymous or named as one of Keras's",
+    whole(table),
+    who=items(slope=(0.5, 1.0, 2.0), other=(2.0, 1.5, 1.0)),
+)
+def own_activations(lr: float, slope: float, other: float) -> Any:
     def silu(x: Any) -> Any:
         return x * keras.ops.sigmoid(slope * x)
 
-    return sequential(dense(activation=silu), softmax(), lr=lr)
+    own = dense(activation=silu), dense(activation=lambda x: keras.ops.tanh(other * x))
+    return sequential(*own, softmax(), lr=lr)
 
 
-@case("code: an anonymous activation", whole(table), who=items(slope=(0.5, 1.0, 2.0)))
-def anonymous_activation(lr: float, slope: float) -> Any:
-    return sequential(dense(activation=lambda x: keras.ops.tanh(slope * x)), softmax(), lr=lr)
-
-
-@case("code: a loss in Python", whole(amounts), items(edge=(0.3, 0.5, 1.0)))
-def own_loss(lr: float, edge: float) -> Any:
+@case("code: a loss and a metric in Python", whole(amounts), items(edge=(0.3, 0.5, 1.0), factor=(1.0, 2.0, 3.0)))
+def own_loss(lr: float, edge: float, factor: float) -> Any:
     def pinball(y: Any, found: Any) -> Any:
         return keras.ops.mean(keras.ops.maximum(edge * (y - found), (edge - 1) * (y - found)), -1)
 
-    return sequential(dense(), dense(1, None), lr=lr, loss=pinball, metrics=["mae"])
-
-
-@case("code: a metric in Python", whole(amounts), items(factor=(1.0, 2.0, 3.0)))
-def own_metric(lr: float, factor: float) -> Any:
     class Scaled(keras.metrics.Mean):  # type: ignore[misc]
         def update_state(self, y: Any, found: Any, sample_weight: Any = None) -> Any:
             return super().update_state(keras.ops.abs(y - found), sample_weight)
@@ -236,7 +202,7 @@ def own_metric(lr: float, factor: float) -> Any:
         def result(self) -> Any:
             return factor * super().result()
 
-    return sequential(dense(1, None), lr=lr, loss="mse", metrics=[Scaled(name="scaled")])
+    return sequential(dense(), dense(1, None), lr=lr, loss=pinball, metrics=["mae", Scaled(name="scaled")])
 
 
 @case("code: a model with a call of its own", whole(table))

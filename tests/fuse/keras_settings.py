@@ -29,11 +29,6 @@ def regression(optimizer: Any, loss: Any = "mse", metrics: Sequence[Any] = ("mae
     return sequential(dense(), dense(1, None), optimizer=optimizer, loss=loss, metrics=metrics)
 
 
-@case("optimizers: SGD; mse; MeanAbsoluteError", few_amounts, options=dict)
-def sgd(lr: float) -> Any:
-    return regression(keras.optimizers.SGD(lr), "mse", [keras.metrics.MeanAbsoluteError()])
-
-
 @case("numbers: momentum of SGD; mae", few_amounts, options=dict, who=items(momentum=(0.5, 0.8, 0.9)))
 def momentum(lr: float, momentum: float = 0.9) -> Any:
     return regression(keras.optimizers.SGD(lr, momentum), "mae", ["mse"])
@@ -69,35 +64,37 @@ def nadam(lr: float) -> Any:
     return regression(keras.optimizers.Nadam(lr))
 
 
-@case("optimizers: Adam, clipnorm", few_amounts, options=dict)
-def clipnorm(lr: float) -> Any:
-    return regression(keras.optimizers.Adam(lr, clipnorm=0.1))
-
-
-@case("optimizers: Adam, global_clipnorm", few_amounts, options=dict)
-def global_clipnorm(lr: float) -> Any:
-    return regression(keras.optimizers.Adam(lr, global_clipnorm=0.1))
-
-
 @case("optimizers: SGD, clipvalue, gradients of two steps", few_amounts, options=dict)
 def accumulated(lr: float) -> Any:
     return regression(keras.optimizers.SGD(lr, clipvalue=0.05, gradient_accumulation_steps=2))
 
 
-@case("schedules: ExponentialDecay", few_amounts, options=dict, who=items(steps=(3, 5, 7), factor=(0.5, 0.9, 0.7)))
+@case(
+    "schedules: ExponentialDecay of SGD; mse; MeanAbsoluteError",
+    few_amounts,
+    options=dict,
+    who=items(steps=(3, 5, 7), factor=(0.5, 0.9, 0.7)),
+)
 def exponential(lr: float, steps: int, factor: float) -> Any:
-    return regression(keras.optimizers.SGD(keras.optimizers.schedules.ExponentialDecay(lr, steps, factor)))
+    schedule = keras.optimizers.schedules.ExponentialDecay(lr, steps, factor)
+    return regression(keras.optimizers.SGD(schedule), "mse", [keras.metrics.MeanAbsoluteError()])
 
 
-@case("schedules: CosineDecay", few_amounts, options=dict, who=items(steps=(4, 9, 12)))
+@case("schedules: CosineDecay of Adam, clipnorm", few_amounts, options=dict, who=items(steps=(4, 9, 12)))
 def cosine(lr: float, steps: int) -> Any:
-    return regression(keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(lr, steps, alpha=0.1)))
+    schedule = keras.optimizers.schedules.CosineDecay(lr, steps, alpha=0.1)
+    return regression(keras.optimizers.Adam(schedule, clipnorm=0.1))
 
 
-@case("schedules: PiecewiseConstantDecay", few_amounts, options=dict, who=items(factor=(0.5, 0.2, 0.7)))
+@case(
+    "schedules: PiecewiseConstantDecay of Adam, global_clipnorm",
+    few_amounts,
+    options=dict,
+    who=items(factor=(0.5, 0.2, 0.7)),
+)
 def piecewise(lr: float, factor: float) -> Any:
     schedule = keras.optimizers.schedules.PiecewiseConstantDecay([4, 8], [lr, lr * factor, lr / 8])
-    return regression(keras.optimizers.Adam(schedule))
+    return regression(keras.optimizers.Adam(schedule, global_clipnorm=0.1))
 
 
 @case(

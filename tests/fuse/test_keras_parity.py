@@ -29,7 +29,7 @@ VARIABLES = {
     "KERAS_BACKEND": "jax",
     "JAX_PLATFORMS": "cpu",
     "TF_CPP_MIN_LOG_LEVEL": "3",
-    "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
+    **scripts.HASTY,
 }
 PROCESSES = 2
 

@@ -110,8 +110,7 @@ def test_outputs_are_of_the_weights_that_early_stopping_has_restored(how: str, t
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    quick = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-    variables = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3", "XLA_FLAGS": quick}
+    variables = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3", **scripts.HASTY}
     folder = tmp_path_factory.mktemp("outputs")
     text = _KERAS.format(here=str(Path(__file__).parent), folder=str(folder))
     ended = scripts.run(folder, text, variables, seconds=200)

@@ -44,7 +44,8 @@ def test_streamed_models_are_those_that_are_trained_alone(tmp_path: Path) -> Non
     x = rng.normal(size=(100, 5))
     numpy.save(tmp_path / "x.npy", x)
     numpy.save(tmp_path / "y.npy", x.sum(axis=1))
-    ended = scripts.run(tmp_path, _SCRIPT, {"KERAS_BACKEND": "jax", "TF_CPP_MIN_LOG_LEVEL": "3"}, seconds=120)
+    variables = {"KERAS_BACKEND": "jax", "TF_CPP_MIN_LOG_LEVEL": "3", **scripts.HASTY}
+    ended = scripts.run(tmp_path, _SCRIPT, variables, seconds=120)
     told = json.loads(ended.out.splitlines()[-1])
     found, (own_history, own_how) = told["streamed"], told["own"]
     assert "rows of their own" in own_how

@@ -22,11 +22,10 @@ SCRIPT = """
     model_cases.main({group!r}, {answer!r})
 """
 QUIET = {"TENFOLD_NOTICE": "0", "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
-LITTLE_OPTIMISED = {"XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"}
 INTERPRETERS = {
     "plain": ("plain", {"PYTHONWARNINGS": "error::UserWarning"}),
     "keras on tensorflow": ("keras", {"KERAS_BACKEND": "tensorflow"}),
-    "keras on jax": ("keras", {"KERAS_BACKEND": "jax", **LITTLE_OPTIMISED}),
+    "keras on jax": ("keras", {"KERAS_BACKEND": "jax", **scripts.HASTY}),
     "keras on torch": ("keras", {"KERAS_BACKEND": "torch"}),
 }
 AT_ONCE = 2
