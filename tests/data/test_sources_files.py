@@ -312,11 +312,11 @@ def test_large_files_are_not_read_together() -> None:
         read = describe = None  # type: ignore[assignment]
 
     found = Large([str(number) for number in range(30_000)], None)  # type: ignore[abstract]
-    assert max(part.stop - part.start for part in found.parts()) <= 8
+    assert max(part.stop - part.start for part in found.parts()) <= 16
 
 
 def test_how_many_files_a_part_has() -> None:
-    assert [cut_every(count) for count in (1, 500, 501, 1_000, 1_001, 1_000_000)] == [1, 1, 2, 2, 4, 2048]
+    assert [cut_every(count) for count in (1, 250, 251, 500, 501, 1_000_000)] == [1, 1, 2, 2, 4, 4096]
 
 
 def test_one_more_file_of_a_table_leaves_the_parts_of_others(tmp_path: Path) -> None:
