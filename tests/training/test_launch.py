@@ -86,7 +86,7 @@ def test_what_cannot_work_is_refused_with_all_that_is_wrong() -> None:
 def test_nobody_else_is_let_in() -> None:
     rendezvous = Rendezvous(1, everywhere=False)
     try:
-        port = rendezvous.directions.port
+        port = rendezvous.ticket.port
         with pytest.raises((AuthenticationError, EOFError, OSError)):
             Client(("127.0.0.1", port), authkey=b"guessed").recv()
     finally:

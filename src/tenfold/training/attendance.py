@@ -5,21 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import socket
 import threading
 import time
 from collections.abc import Callable
-from multiprocessing.connection import Client, Connection
 from typing import Any
 
 from tenfold.errors import TenfoldError
 from tenfold.machine.host import host
 from tenfold.training import ring
-from tenfold.training.muster import BEAT_EVERY, Arrival, Message, Muster, Ticket
+from tenfold.training.muster import BEAT_EVERY, Arrival, Message, Muster
+from tenfold.training.wires import Ticket, connected
 
 USUAL = 30.0  # seconds that a step may take longer than the last ones, before those who are late are given up
 TIMES = 20  # how many times a usual step, besides
-REACH = 3.0  # seconds for one address of the caller
 FIRST = 600.0  # seconds for the first step of a muster: it may compile
 
 
@@ -42,7 +40,7 @@ class Attendance:
         self.index = index
         self.key = ticket.key
         """Of the call."""
-        self._wire, own = _connected(ticket)
+        self._wire, own = connected(ticket)
         self.listener = ring.listen(own)
         """For a neighbour who cannot share this machine's memory."""
         self._sending = threading.Lock()
@@ -147,13 +145,3 @@ class Attendance:
 def packed(state: Any) -> bytes:
     """A state, as it travels and as checkpoints have it."""
     return pickle.dumps(state, protocol=5)
-
-
-def _connected(ticket: Ticket) -> tuple[Connection, str]:
-    """To the roll, and by which address of this machine."""
-    for address in ticket.addresses:
-        with contextlib.suppress(OSError):
-            with socket.create_connection(address, timeout=REACH) as tried:
-                own = str(tried.getsockname()[0])
-            return Client(address, authkey=ticket.key), own
-    raise Abandoned(f"the caller cannot be reached at any of {', '.join(f'{h}:{p}' for h, p in ticket.addresses)}")

@@ -32,7 +32,7 @@ class Averaging(Strategy):
             total = self.add()
             average[:] = total[:size]
             self.learner.read_weights(average)
-            self.progress.sums += total[size:]
+            self.progress.sums += total[-self.learner.sums_size :]
             loss = self.learner.logs(total)["loss"]
             self.stepped([loss] * len(part), [rows for _, rows in part])
 
@@ -43,9 +43,10 @@ class Averaging(Strategy):
         """Steps on these batches, from these weights: the new ones, and the sums, go into this worker's slot."""
         size, slot = self.learner.weights_size, self.slots.slot
         sums = numpy.zeros(self.learner.sums_size)
-        now, after = weights, numpy.empty_like(slot)
+        now, after = weights, numpy.empty(size + len(sums), numpy.float32)
         for block, rows in batches:
             self.learner.advance(block, rows, now, after)
             sums += after[size:]
             now = after[:size].copy()
-        slot[:size], slot[size:] = now, sums
+        slot[:] = 0
+        slot[:size], slot[-len(sums) :] = now, sums

@@ -9,8 +9,9 @@ from typing import Any
 from tenfold.machine.host import host
 from tenfold.training import apart, groups
 from tenfold.training.attendance import Abandoned
-from tenfold.training.directions import Attendee, Directions, Gang
+from tenfold.training.gang import Attendee, Gang
 from tenfold.training.line import Line
+from tenfold.training.wires import Ticket
 from tenfold.work.here import here
 
 
@@ -22,7 +23,7 @@ class Launched:
         function: Callable[..., Any],
         params: Mapping[str, Any],
         frameworks: Sequence[str],
-        directions: Directions | None = None,
+        ticket: Ticket | None = None,
         *,
         shares_process: bool = False,
     ) -> None:
@@ -30,20 +31,20 @@ class Launched:
         self._function = function
         self._params = params
         self._frameworks = tuple(frameworks)
-        self._directions = directions
+        self._ticket = ticket
         self._shares_process = shares_process
 
-    def directed(self, directions: Directions) -> Launched:
+    def directed(self, ticket: Ticket) -> Launched:
         """The same, for workers that know where to meet."""
-        return Launched(self._function, self._params, self._frameworks, directions, shares_process=self._shares_process)
+        return Launched(self._function, self._params, self._frameworks, ticket, shares_process=self._shares_process)
 
     def __call__(self, rank: int) -> Any:
         if self._shares_process:
-            assert self._directions is not None
-            own = Launched(self._function, self._params, self._frameworks, self._directions)
+            assert self._ticket is not None
+            own = Launched(self._function, self._params, self._frameworks, self._ticket)
             return apart.run(own, rank, self._frameworks)
-        assert self._directions is not None
-        with contextlib.closing(Line(self._directions, rank)) as line:
+        assert self._ticket is not None
+        with contextlib.closing(Line(self._ticket, rank)) as line:
             try:
                 return self._work(rank, line)
             except Abandoned:
@@ -53,8 +54,8 @@ class Launched:
                 raise
 
     def _work(self, rank: int, line: Line) -> Any:
-        assert self._directions is not None
-        count, task = self._directions.count, here()
+        assert self._ticket is not None
+        count, task = self._ticket.count, here()
         task.rank, task.workers = rank, count
         formed = groups.made(self._frameworks)
         ports = {name: group.offer(rank, count) for name, group in formed.items()}

@@ -6,27 +6,22 @@ import contextlib
 import os
 import queue
 import signal
-import socket
 import threading
 import time
-from multiprocessing import AuthenticationError
-from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 
-from tenfold.errors import WorkersUnavailable
-from tenfold.machine.host import host
 from tenfold.training.attendance import Abandoned
-from tenfold.training.directions import LOOPBACK, Attendee, Directions
+from tenfold.training.gang import Attendee
 from tenfold.training.muster import Message
+from tenfold.training.wires import Ticket, connected
 
-CONNECT = 10.0  # seconds for one of the caller's addresses
 ENDED_WITHIN = 10.0  # seconds in which the engine ends those who are to stop; then they do it themselves
 
 
 class Line:
     """One worker's, from its start to its end. A thread listens, because the function may be in a call that hangs."""
 
-    def __init__(self, directions: Directions, rank: int) -> None:
-        self._wire, self.address = _connected(directions)
+    def __init__(self, ticket: Ticket, rank: int) -> None:
+        self._wire, self.address = connected(ticket)
         self._closing = False
         self._heard: queue.SimpleQueue[Message] = queue.SimpleQueue()
         # A process that the function forks must not keep the line open when this one is killed.
@@ -84,24 +79,3 @@ class Line:
     def _forget(self) -> None:
         with contextlib.suppress(OSError):
             self._wire.close()
-
-
-def _connected(directions: Directions) -> tuple[Connection, str]:
-    """The line, and this worker's own address on it."""
-    addresses = (LOOPBACK,) if directions.host == host() else directions.addresses
-    faults = []
-    for address in addresses:
-        try:
-            made = socket.create_connection((address, directions.port), CONNECT)
-            made.settimeout(None)
-            near = made.getsockname()[0]
-            wire = Connection(made.detach())
-            answer_challenge(wire, directions.key)
-            deliver_challenge(wire, directions.key)
-        except (OSError, EOFError, AuthenticationError) as error:
-            faults.append(f"{address}: {error}")
-        else:
-            return wire, near
-    raise WorkersUnavailable(
-        f"a worker cannot reach the caller at port {directions.port}: {'; '.join(faults) or 'it has no address'}"
-    )

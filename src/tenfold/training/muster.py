@@ -53,18 +53,6 @@ class Muster:
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
-    """What a worker needs to find the others."""
-
-    addresses: tuple[tuple[str, int], ...]
-    """Of the caller's roll: one of them can be reached."""
-    key: bytes
-    """Proves that it belongs to the call."""
-    count: int
-    """How many workers there should be."""
-
-
-@dataclass(frozen=True, slots=True)
 class Message:
     """What goes between the two."""
 

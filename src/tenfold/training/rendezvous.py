@@ -12,25 +12,18 @@ connections to the lost one break.
 from __future__ import annotations
 
 import contextlib
-import os
-import socket
-import struct
 import threading
 import time
 from dataclasses import dataclass, replace
-from multiprocessing import AuthenticationError
-from multiprocessing.connection import Connection, answer_challenge, deliver_challenge, wait
+from multiprocessing.connection import Connection, wait
 
-import psutil
-
-from tenfold.machine.host import host
-from tenfold.training.directions import LOOPBACK, Attendee, Directions
+from tenfold.training.gang import Attendee
 from tenfold.training.muster import Message
+from tenfold.training.wires import LOOPBACK, Gate, Ticket
 
 LOOK_EVERY = 0.05
 HOLD = 0.5  # seconds; the end of a killed process is seen within milliseconds, on another machine within a few more
 GATHER = 300.0  # seconds from the first worker's arrival until all must be there
-WIRE_PATIENCE = 10  # seconds that one message may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +58,7 @@ class Rendezvous:
     def __init__(self, count: int, *, everywhere: bool) -> None:
         """`everywhere` lets other machines in."""
         self._count = count
-        self._key = os.urandom(32)
-        self._socket = socket.create_server(("0.0.0.0" if everywhere else LOOPBACK, 0), backlog=128)
-        self._addresses = _own_addresses() if everywhere else ()
+        self._gate = Gate(count, everywhere=everywhere)
         self._lines: list[_Line] = []
         self._complaints: list[tuple[float, _Line, str]] = []
         self._since: float | None = None  # the first worker's arrival
@@ -80,9 +71,9 @@ class Rendezvous:
         self._thread.start()
 
     @property
-    def directions(self) -> Directions:
+    def ticket(self) -> Ticket:
         """For the workers."""
-        return Directions(host(), self._addresses, self._socket.getsockname()[1], self._key, self._count)
+        return self._gate.ticket
 
     def close(self) -> None:
         """Nobody is let in any more."""
@@ -90,33 +81,24 @@ class Rendezvous:
         self._thread.join()
         for line in self._lines:
             line.wire.close()
-        self._socket.close()
+        self._gate.close()
 
     # -- the thread -----------------------------------------------------------------------------------------------
 
     def _keep(self) -> None:
         while not self._closing.is_set():
-            for ready in wait([self._socket, *(line.wire for line in self._lines)], LOOK_EVERY):
-                if ready is self._socket:
-                    self._admit()
-                else:
-                    self._hear(next(line for line in self._lines if line.wire is ready))
+            ready = wait([self._gate.socket, *(line.wire for line in self._lines)], LOOK_EVERY)
+            if self._gate.socket in ready:
+                self._admit()
+            for line in list(self._lines):
+                if line.wire in ready and line in self._lines:  # it may have been lost just now
+                    self._hear(line)
             self._judge()
 
     def _admit(self) -> None:
-        accepted, _ = self._socket.accept()
-        limit = struct.pack("ll", WIRE_PATIENCE, 0)  # nobody who only connects may keep us waiting
-        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
-        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-        near = accepted.getsockname()[0]
-        wire = Connection(accepted.detach())
-        try:
-            deliver_challenge(wire, self._key)
-            answer_challenge(wire, self._key)
-        except (AuthenticationError, OSError, EOFError):
-            wire.close()
-            return
-        self._lines.append(_Line(wire, near))
+        found = self._gate.admit()
+        if found is not None:
+            self._lines.append(_Line(*found))
 
     def _hear(self, line: _Line) -> None:
         try:
@@ -188,9 +170,3 @@ class Rendezvous:
     def _send(self, line: _Line, message: Message) -> None:
         with contextlib.suppress(OSError):  # it is gone: that is heard in its turn
             line.wire.send(message)
-
-
-def _own_addresses() -> tuple[str, ...]:
-    """Of this machine, as others may reach it."""
-    found = [one.address for each in psutil.net_if_addrs().values() for one in each if one.family == socket.AF_INET]
-    return tuple(address for address in found if not address.startswith("127."))

@@ -11,30 +11,24 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
-import struct
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from multiprocessing import AuthenticationError
-from multiprocessing.connection import Connection, answer_challenge, deliver_challenge, wait
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from tenfold.machine.host import host
 from tenfold.training.checkpoint import Checkpoint
-from tenfold.training.muster import Arrival, Message, Muster, Ticket
+from tenfold.training.muster import Arrival, Message, Muster
+from tenfold.training.wires import Gate, Ticket
 
-LOOPBACK = "127.0.0.1"
 LOOK_EVERY = 0.25
 SILENCE = 3.0  # seconds without a sign of life, after which a stopped process is ended
 LONG_SILENCE = 60.0  # the same for one that is not stopped: the machine is busy, or is another one
 GATHER_FIRST = 300.0  # seconds from the first arrival until all workers must be there
 GATHER_AGAIN = 10.0  # the same after all were lost: then those that are there go on
-WIRE_PATIENCE = 10  # seconds that one message may take
 
 
 @dataclass(slots=True, eq=False)
@@ -58,13 +52,11 @@ class Present:
 class Roll:
     """One call's, kept by a thread of the caller."""
 
-    def __init__(self, count: int, checkpoint: Checkpoint, *, elsewhere: bool = False) -> None:
-        """`elsewhere`: workers may be on other machines."""
+    def __init__(self, count: int, checkpoint: Checkpoint, *, everywhere: bool = False) -> None:
+        """`everywhere` lets other machines in."""
         self._count = count
         self._checkpoint = checkpoint
-        self._key = os.urandom(32)
-        self._socket = socket.create_server(("0.0.0.0" if elsewhere else LOOPBACK, 0), backlog=128)
-        self._hosts = [LOOPBACK, *(_addresses() if elsewhere else ())]
+        self._gate = Gate(count, everywhere=everywhere)
         self._present: list[Present] = []
         self._muster: Muster | None = None
         self._musters = 0
@@ -81,8 +73,7 @@ class Roll:
     @property
     def ticket(self) -> Ticket:
         """For the workers."""
-        port = self._socket.getsockname()[1]
-        return Ticket(tuple((host, port) for host in self._hosts), self._key, self._count)
+        return self._gate.ticket
 
     @property
     def result(self) -> Any:
@@ -95,20 +86,20 @@ class Roll:
         self._thread.join()
         for present in self._present:
             present.wire.close()
-        self._socket.close()
+        self._gate.close()
 
     # -- the thread -----------------------------------------------------------------------------------------------
 
     def _keep(self) -> None:
         while not self._closing.is_set():
-            ready = wait([self._socket, *(present.wire for present in self._present)], LOOK_EVERY)
+            ready = wait([self._gate.socket, *(present.wire for present in self._present)], LOOK_EVERY)
             try:
                 self._turn(ready)
             except Exception as error:  # a disk that is full, for a checkpoint: nobody may wait for us then
                 self._finish(Message("stop", f"the caller cannot go on: {type(error).__name__}: {error}"))
 
     def _turn(self, ready: Sequence[Any]) -> None:
-        if self._socket in ready:
+        if self._gate.socket in ready:
             self._admit()
         for present in list(self._present):
             if present.wire in ready and present in self._present:  # it may have been lost just now
@@ -117,19 +108,9 @@ class Roll:
         self._call()
 
     def _admit(self) -> None:
-        accepted, _ = self._socket.accept()
-        limit = struct.pack("ll", WIRE_PATIENCE, 0)  # nobody who only connects may keep us waiting
-        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
-        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        wire = Connection(accepted.detach())
-        try:
-            deliver_challenge(wire, self._key)
-            answer_challenge(wire, self._key)
-        except (AuthenticationError, OSError, EOFError):
-            wire.close()
-            return
-        self._present.append(Present(wire))
+        found = self._gate.admit()
+        if found is not None:
+            self._present.append(Present(found[0]))
 
     def _hear(self, present: Present) -> None:
         try:
@@ -249,12 +230,6 @@ class Roll:
 
     def _note(self, text: str) -> None:
         self.events.append(f"{time.monotonic() - self._began:.1f} s: {text}")
-
-
-def _addresses() -> list[str]:
-    """Where this machine may be reached from others."""
-    found = [one for each in psutil.net_if_addrs().values() for one in each if one.family == socket.AF_INET]
-    return [one.address for one in found if not one.address.startswith("127.")]
 
 
 def _is_stopped(arrival: Arrival | None) -> bool:

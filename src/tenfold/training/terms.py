@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tenfold.errors import TenfoldError
-from tenfold.training.muster import Ticket
+from tenfold.training.wires import Ticket
 
 if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit

@@ -101,7 +101,7 @@ def _run(call: Call, task: Launched, count: int, variables: tuple[tuple[str, str
     )
     everywhere = any(seat.machine for seat in call.plan.seats)
     with contextlib.closing(Rendezvous(count, everywhere=everywhere)) as rendezvous:
-        directed = task.directed(rendezvous.directions)
+        directed = task.directed(rendezvous.ticket)
         call.run(lambda: call.crew(directed, call.job), Feed(range(count), call.journal, resumable=False))
     return rendezvous.blame
 

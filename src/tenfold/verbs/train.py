@@ -15,10 +15,10 @@ from tenfold.dispatch.results import Results
 from tenfold.errors import BadCall
 from tenfold.fuse.fit import Fit
 from tenfold.training.checkpoint import Checkpoint
-from tenfold.training.muster import Ticket
 from tenfold.training.roll import Roll
 from tenfold.training.terms import Checkpointing, Terms
 from tenfold.training.trained import Trained
+from tenfold.training.wires import Ticket
 from tenfold.training.worker import Worker
 from tenfold.verbs import sharded
 from tenfold.verbs.call import Call, Settings, opened
@@ -90,7 +90,7 @@ def train(
     if how == "sharded":
         return sharded.train(fit, given, settings, mesh, layout)
     count = settings.workers or 1
-    terms = Terms(fit, given, Ticket((), b"", count), how, often, accumulate, clip, staleness, average_every)
+    terms = Terms(fit, given, Ticket("", (), 0, b"", count), how, often, accumulate, clip, staleness, average_every)
     with opened("train", Worker(terms), settings, total=count, on_error="collect", parts={}) as call:
         _check_seats(call, count)
         roll = _run(call, terms, resumable=run is not None)
@@ -110,8 +110,8 @@ def _run(call: Call, terms: Terms, *, resumable: bool) -> Roll:
     call = replace(call, pace=pace, policy=replace(call.policy, raised_again=False))
     folder = call.journal.folder
     checkpoint = Checkpoint(None if folder is None else folder.path / "train.checkpoint")
-    elsewhere = any(one.name for one in call.engine.machines())
-    with contextlib.closing(Roll(count, checkpoint, elsewhere=elsewhere)) as roll:
+    everywhere = any(seat.machine for seat in call.plan.seats)
+    with contextlib.closing(Roll(count, checkpoint, everywhere=everywhere)) as roll:
         feed = Feed(range(count), call.journal, resumable=resumable)
         task = Worker(replace(terms, ticket=roll.ticket))
         call.run(lambda: call.crew(task, call.job), feed)

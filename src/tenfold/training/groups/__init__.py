@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tenfold.errors import TenfoldError
-from tenfold.training.directions import Gang
+from tenfold.training.gang import Gang
 
 NAMES = ("torch", "jax")
 """Those that are formed before the function is called; `variables` lets other libraries form theirs."""

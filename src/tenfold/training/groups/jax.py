@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from tenfold.training.directions import Gang
+from tenfold.training.gang import Gang
 from tenfold.training.groups import check_size, free_port
 
 NAME = "jax"

@@ -8,8 +8,9 @@ from typing import Any
 
 import psutil
 
-from tenfold.training.directions import LOOPBACK, Gang
+from tenfold.training.gang import Gang
 from tenfold.training.groups import check_size
+from tenfold.training.wires import LOOPBACK
 from tenfold.work.here import here
 
 NAME = "torch"

@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 
-from tenfold.training.directions import Gang
+from tenfold.training.gang import Gang
 from tenfold.training.groups import check_size, free_port
 from tenfold.work.here import here
 

@@ -1,27 +1,9 @@
-"""How the workers of a launch find the caller, and then each other: values that travel between them."""
+"""The workers of a launch, as they know each other: values that travel between them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-LOOPBACK = "127.0.0.1"
-
-
-@dataclass(frozen=True, slots=True)
-class Directions:
-    """What a worker needs to find the caller."""
-
-    host: str
-    """The caller's machine."""
-    addresses: tuple[str, ...]
-    """By which other machines may reach it."""
-    port: int
-    """Where its rendezvous listens."""
-    key: bytes
-    """Proves that one belongs to the call."""
-    count: int
-    """How many workers there are."""
 
 
 @dataclass(frozen=True, slots=True)
