@@ -38,5 +38,8 @@ class Pace:
 
     def depth(self) -> int:
         """Batches that a worker may have at once: a second one waits with it where a round trip would cost time."""
-        quick = self._mean is not None and self._mean < max(self._target / 5, ROUND_TRIP / SHARE)
+        if self._mean is None:
+            return 1
+        goes_alone = self._target < self._mean < ROUND_TRIP / SHARE  # then every task waits for an answer
+        quick = self._mean < self._target / 5 or goes_alone
         return 2 if quick and not self._one_by_one else 1

@@ -24,8 +24,8 @@ LARGEST = 1 << 20
 _HEADER = 64
 _RECORD = struct.Struct("<IIId")  # length, batch, place, seconds
 _COUNTERS = struct.Struct("<QQQQ")
-_DOING = struct.Struct("<qqd")
-_DOING_PLACE = _COUNTERS.size
+_DOING = slice(_COUNTERS.size, _COUNTERS.size + 16)  # batch, place
+_SINCE = slice(_DOING.stop, _DOING.stop + 8)
 _WRAP = 0xFFFFFFFF  # in the place of a length: the next record is at the ring's beginning
 OPENING = -1
 """The place that a worker says it is at while it unpickles the items of a batch."""
@@ -57,20 +57,25 @@ class Slate:
         self._counters = memoryview(self._memory)[: _COUNTERS.size].cast(
             "Q"
         )  # [0] written, [1] read, [2] peak, [3] floor
+        self._doing = memoryview(self._memory)[_DOING].cast("q")
+        self._since = memoryview(self._memory)[_SINCE].cast("d")
 
     def close(self) -> None:
-        self._counters.release()
+        for view in (self._counters, self._doing, self._since):
+            view.release()
         self._memory.close()
 
     # -- the worker's side --------------------------------------------------------------------------------------
 
     def doing(self, batch: int, place: int) -> None:
         """Say which task of which batch starts now."""
-        _DOING.pack_into(self._memory, _DOING_PLACE, batch, place, time.monotonic())
+        self._since[0] = time.monotonic()  # first: whoever looks now must not see a new task with an old time
+        self._doing[1] = place
+        self._doing[0] = batch
 
     def idle(self) -> None:
         """Say that no task is running."""
-        _DOING.pack_into(self._memory, _DOING_PLACE, _IDLE, _IDLE, 0.0)
+        self._doing[0] = _IDLE
 
     def weigh(self, peak: int) -> None:
         """Say how much memory this process has used at most."""
@@ -140,5 +145,5 @@ class Slate:
 
     def seen(self) -> tuple[int, int, float] | None:
         """(batch, place, seconds so far) of the task that is running, or None."""
-        batch, place, since = _DOING.unpack_from(self._memory, _DOING_PLACE)
+        batch, place, since = self._doing[0], self._doing[1], self._since[0]
         return None if batch == _IDLE else (batch, place, max(0.0, time.monotonic() - since))
