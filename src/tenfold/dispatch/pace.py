@@ -4,7 +4,6 @@ from __future__ import annotations
 
 SHARE = 0.02  # of the time that may be spent on sending
 MOST = 5_000  # tasks in a batch, however small they are
-ROUND_TRIP = 0.001  # seconds that a caller takes to answer when all cores are at work
 GROWTH = 8  # times the last batch at most, because the first tasks may be the quick ones
 
 
@@ -38,8 +37,5 @@ class Pace:
 
     def depth(self) -> int:
         """Batches that a worker may have at once: a second one waits with it where a round trip would cost time."""
-        if self._mean is None:
-            return 1
-        goes_alone = self._target < self._mean < ROUND_TRIP / SHARE  # then every task waits for an answer
-        quick = self._mean < self._target / 5 or goes_alone
+        quick = self._mean is not None and self._mean < self._target / 5
         return 2 if quick and not self._one_by_one else 1
