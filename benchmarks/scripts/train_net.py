@@ -136,7 +136,7 @@ def keras_fit(strategy=None):
     with strategy.scope() if strategy is not None else contextlib.nullcontext():
         model = in_keras()
     moments = []
-    noting = keras.callbacks.LambdaCallback(on_train_batch_end=lambda *_: moments.append(time.perf_counter()))
+    noting = keras.callbacks.LambdaCallback(on_train_batch_end=lambda _, logs=None: moments.append(time.perf_counter()))
     epochs = 4 if net == "small" else 2
     model.fit(IMAGES, LABELS, batch_size=BATCH, epochs=1 + epochs, verbose=0, callbacks=[noting])
     return (len(moments) - 64) / (moments[-1] - moments[63]), moments[0] - began
