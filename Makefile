@@ -26,7 +26,7 @@ check: setup          ## lint, types, and imports that go one way
 	$(BIN)/mypy src
 	$(BIN)/lint-imports
 
-test: setup           ## everything, about half an hour on two cores
+test: setup           ## everything, about 45 minutes on two cores
 	$(BIN)/python -m pytest
 
 bench: setup          ## every benchmark, on an otherwise idle machine
