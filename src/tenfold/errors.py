@@ -9,6 +9,8 @@
     ├── SampleFailed (RuntimeError)      a sample that a function could not handle, where that is not left out
     ├── SampleUnreadable (OSError)       one sample of a source is corrupt: an image, a value that does not parse
     ├── ValueUnreadable (TypeError)      a value that a task returned cannot be unpickled in this process
+    ├── Diverged (ArithmeticError)       the loss of a training step is not a number
+    ├── Abandoned (RuntimeError)         another worker of the same training or launch failed
     ├── WorkersUnavailable (RuntimeError)  no worker process could be started
     │   └── ClusterLost (ConnectionError)  a cluster cannot be reached, or is gone
     ├── TaskError (RuntimeError)         one task failed; carries its whole story
@@ -65,6 +67,14 @@ class SampleUnreadable(TenfoldError, OSError):
 
 class ValueUnreadable(TenfoldError, TypeError):
     """A task is done and its value is kept, but it cannot be opened here: its class is missing, for example."""
+
+
+class Diverged(TenfoldError, ArithmeticError):
+    """The loss of a step is not a number. The message has the step, the batch and its rows."""
+
+
+class Abandoned(TenfoldError, RuntimeError):
+    """A worker cannot go on, because another one of the same training or launch failed."""
 
 
 class WorkersUnavailable(TenfoldError, RuntimeError):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,33 +9,11 @@ import numpy
 import pytest
 import torch._dynamo  # noqa: F401  # the first optimizer would, which sets an environment variable in a test
 
+import lossy
 import tenfold
 from tenfold.errors import BadCall
 
-X = numpy.random.default_rng(0).normal(size=(150, 6)).astype("float32")
-Y = (X[:, 0] > 0).astype("int64")
-
-
-def build(lr: float = 0.05, folder: str = "") -> Any:
-    import torch
-
-    module = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
-    calls = []
-
-    def loss(outputs: Any, targets: Any) -> Any:
-        calls.append(0)
-        if folder and len(calls) == 10:
-            try:
-                open(os.path.join(folder, "killed"), "x").close()
-                os.kill(os.getpid(), signal.SIGKILL)
-            except FileExistsError:
-                pass
-        return torch.nn.functional.cross_entropy(outputs, targets)
-
-    return module, loss, torch.optim.Adam(module.parameters(), lr)
-
-
-FIT = tenfold.Fit(build, (X, Y), epochs=6, batch_size=20, validation=0.2)
+FIT = tenfold.Fit(lossy.build, (lossy.X, lossy.Y), epochs=6, batch_size=20, validation=0.2)
 
 
 @pytest.fixture(scope="module")

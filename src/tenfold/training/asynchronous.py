@@ -76,7 +76,8 @@ class Asynchronous(Strategy):
                 return
             block, rows = batches[batch]
             learner.advance(block, rows, before, after)
-            self.check(float(after[size:].sum()), rows, self.progress.step + weights.added, batch)
+            if not numpy.isfinite(after[size:]).all():
+                self.check(learner.logs(after)["loss"], rows, self.progress.step + weights.added, batch)
             after[:size] -= before
             with weights.held():
                 weights.add(after, batch, index)

@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tenfold.errors import TenfoldError
+from tenfold.errors import Abandoned
 from tenfold.machine.host import host
 from tenfold.training import ring
-from tenfold.training.muster import BEAT_EVERY, Arrival, Message, Muster
-from tenfold.training.wires import Ticket, connected
+from tenfold.training.muster import BEAT_EVERY, Arrival, Muster
+from tenfold.training.wires import Message, Ticket, connected
 
 USUAL = 30.0  # seconds that a step may take longer than the last ones, before those who are late are given up
 TIMES = 20  # how many times a usual step, besides
@@ -27,10 +27,6 @@ class Changed(Exception):
 
 class Over(Exception):
     """The others have come to the end; what they have made is the value."""
-
-
-class Abandoned(TenfoldError, RuntimeError):
-    """Another worker failed, and with it the training."""
 
 
 class Attendance:

@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tenfold.errors import Abandoned
 from tenfold.machine.host import host
 from tenfold.training import apart, groups
-from tenfold.training.attendance import Abandoned
 from tenfold.training.gang import Attendee, Gang
 from tenfold.training.line import Line
 from tenfold.training.wires import Ticket

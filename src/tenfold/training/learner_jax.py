@@ -128,11 +128,11 @@ class JaxLearner(KerasLearner):
         import keras
 
         with keras.StatelessScope(list(zip(self._variables.optimizer, optimizer, strict=True))):
-            return self._optimizer.scale_loss(loss)
+            return self.optimizer.scale_loss(loss)
 
     def _scaled(self, optimizer: list[Any], gradients: list[Any], *, back: bool = False) -> list[Any]:
         """As the optimizer wants them, where it scales the loss; or back."""
-        if not hasattr(self._optimizer, "inner_optimizer") and self._optimizer.loss_scale_factor is None:
+        if not hasattr(self.optimizer, "inner_optimizer") and self.optimizer.loss_scale_factor is None:
             return gradients
         scale = self._scale(optimizer, jnp.ones(()))
         return [(one / scale if back else one * scale).astype(one.dtype) for one in gradients]
@@ -150,14 +150,14 @@ class JaxLearner(KerasLearner):
         rounded = cut(jnp.round(total), known.counters, self.weights_size)
         counters = [old + growth for old, growth in zip(counters, rounded, strict=True)]
         gradients = self._scaled(optimizer, cut(total, known.trained))
-        trained, optimizer = self._optimizer.stateless_apply(optimizer, gradients, trained)
+        trained, optimizer = self.optimizer.stateless_apply(optimizer, gradients, trained)
         return trained, averages, counters, seeds, optimizer
 
     def _step(self, state: State, data: Any, rows: Any) -> tuple[State, Any]:
         """One whole batch; its sums."""
         passed, gradients = self._passed(state, data, rows, 1.0)
         found = self._scaled(state[4], gradients)
-        trained, optimizer = self._optimizer.stateless_apply(state[4], found, state[0])
+        trained, optimizer = self.optimizer.stateless_apply(state[4], found, state[0])
         return (trained, list(passed.averages), list(passed.counters), list(passed.seeds), optimizer), passed.sums
 
     def _steps(self, state: State, data: Any, rows: Any, count: Any) -> tuple[State, Any]:

@@ -42,9 +42,9 @@ class KerasLearner(ABC):
         built._symbolic_build(data_batch=sample.parts)
         built.reset_metrics()
         keras_checks.check(fit, built)
-        self._optimizer = built.optimizer
-        if not self._optimizer.built:
-            self._optimizer.build(built.trainable_variables)
+        self.optimizer = built.optimizer
+        if not self.optimizer.built:
+            self.optimizer.build(built.trainable_variables)
         self._variables: Variables = variables(built)
         self._pass = Pass(built, self._variables, sample)
         self._sums = numpy.zeros(size(self._variables.metrics))
@@ -125,7 +125,7 @@ class KerasLearner(ABC):
 
     def weights(self) -> Weights:
         found = {id(variable): _array(variable) for variable in self._model.weights}
-        optimizer = getattr(self._optimizer, "inner_optimizer", self._optimizer)
+        optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
         if getattr(optimizer, "use_ema", False):  # at the end, Keras replaces weights by their averages
             averages = zip(self._variables.trained, optimizer._model_variables_moving_average, strict=True)
             found |= {id(variable): _array(average) for variable, average in averages if average is not None}

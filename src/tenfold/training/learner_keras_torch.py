@@ -50,7 +50,7 @@ class KerasTorchLearner(KerasLearner):
             _assign(known.averages, cut(vector, known.averages, self.gradient_size))
             growth = cut(torch.round(vector), known.counters, self.weights_size)
             _assign(known.counters, [old.value + one for old, one in zip(known.counters, growth, strict=True)])
-            self._optimizer.apply(self._scaled(cut(vector, known.trained)), known.trained)
+            self.optimizer.apply(self._scaled(cut(vector, known.trained)), known.trained)
 
     def steps(self, block: Columns, batches: Sequence[numpy.ndarray]) -> Sequence[float]:
         with self._randomness:
@@ -88,7 +88,7 @@ class KerasTorchLearner(KerasLearner):
             for group, values in ((known.averages, passed.averages), (known.counters, passed.counters)):
                 _assign(group, values)
             _assign(known.seeds, passed.seeds)
-            self._optimizer.apply(self._scaled(gradients), known.trained)
+            self.optimizer.apply(self._scaled(gradients), known.trained)
             return passed.sums.cpu().numpy()  # type: ignore[no-any-return]
 
     def _passed(self, block: Columns, rows: numpy.ndarray, share: float) -> tuple[Passed, list[Any]]:
@@ -96,7 +96,7 @@ class KerasTorchLearner(KerasLearner):
         self._model.train()  # for layers of PyTorch inside
         passed = self._passes(block, rows, share, training=True)
         trained = [variable.value for variable in self._variables.trained]
-        loss = self._optimizer.scale_loss(passed.part)
+        loss = self.optimizer.scale_loss(passed.part)
         found = torch.autograd.grad(loss, trained, allow_unused=True)
         gradients = [torch.zeros_like(v) if one is None else one for v, one in zip(trained, found, strict=True)]
         return passed, self._scaled(gradients, back=True)
@@ -110,10 +110,10 @@ class KerasTorchLearner(KerasLearner):
 
     def _scaled(self, gradients: list[Any], *, back: bool = False) -> list[Any]:
         """As the optimizer wants them, where it scales the loss; or back."""
-        if not hasattr(self._optimizer, "inner_optimizer") and self._optimizer.loss_scale_factor is None:
+        if not hasattr(self.optimizer, "inner_optimizer") and self.optimizer.loss_scale_factor is None:
             return gradients
         with torch.no_grad():
-            scale = float(self._optimizer.scale_loss(torch.ones(())))
+            scale = float(self.optimizer.scale_loss(torch.ones(())))
             return [one / scale if back else one * scale for one in gradients]
 
     # -- random numbers -------------------------------------------------------------------------------------------

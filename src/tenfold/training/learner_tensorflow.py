@@ -107,14 +107,14 @@ class TensorFlowLearner(KerasLearner):
         with tensorflow.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(trained)
             passed = self._pass(values, batch, share, count, training=True, watch=tape.stop_recording)
-            loss = self._optimizer.scale_loss(passed.part)
+            loss = self.optimizer.scale_loss(passed.part)
         zeros = tensorflow.UnconnectedGradients.ZERO
         found = tape.gradient(loss, trained, unconnected_gradients=zeros)
         return passed, self._scaled([tensorflow.convert_to_tensor(one) for one in found], back=True)
 
     def _scaled(self, gradients: list[Any], *, back: bool = False) -> list[Any]:
         """As the optimizer wants them, where it scales the loss; or back."""
-        optimizer = self._optimizer
+        optimizer = self.optimizer
         if not hasattr(optimizer, "inner_optimizer") and optimizer.loss_scale_factor is None:
             return gradients
         scale = optimizer.scale_loss(tensorflow.ones([]))
@@ -140,14 +140,14 @@ class TensorFlowLearner(KerasLearner):
         growth = cut(tensorflow.round(total), known.counters, self.weights_size)
         for counter, grown in zip(known.counters, growth, strict=True):
             counter.value.assign_add(grown)
-        self._optimizer.apply(self._scaled(cut(total, known.trained)), known.trained)
+        self.optimizer.apply(self._scaled(cut(total, known.trained)), known.trained)
         _assign(known.averages, averages)
 
     def _step(self, rows: Any, data: Any) -> Any:
         """One whole batch; its sums."""
         known = self._variables
         passed, gradients = self._passed(data, rows, tensorflow.ones([]), training=True)
-        self._optimizer.apply(self._scaled(gradients or []), known.trained)
+        self.optimizer.apply(self._scaled(gradients or []), known.trained)
         for group, values in ((known.averages, passed.averages), (known.counters, passed.counters)):
             _assign(group, values)
         _assign(known.seeds, passed.seeds)

@@ -29,7 +29,7 @@ class TorchLearner:
     """One copy of a module."""
 
     def __init__(self, fit: Fit, member: Member, built: Any) -> None:
-        self._module, loss, self._optimizer = unpacked(built)
+        self._module, loss, self.optimizer = unpacked(built)
         self._objective = Objective(loss, fit.metrics)
         for data in (fit.training, fit.validation_columns):
             self._objective.check(data)
@@ -95,7 +95,7 @@ class TorchLearner:
             for buffer in self._counters:
                 buffer += vector[place : place + buffer.numel()].view_as(buffer).round().to(buffer.dtype)
                 place += buffer.numel()
-        self._optimizer.step()
+        self.optimizer.step()
         self._sums += total[place:]
         return float(total[place] / total[-1])
 
@@ -104,10 +104,10 @@ class TorchLearner:
         self._module.train()
         with self._randomness:
             for rows in batches:
-                self._optimizer.zero_grad()
+                self.optimizer.zero_grad()
                 loss, scores = self._forward(batch(data, self._blocks.rows(rows)))
                 loss.backward()
-                self._optimizer.step()
+                self.optimizer.step()
                 found = [float(value) for value in (loss.detach(), *scores)]
                 self._sums += numpy.array([*found, 1.0]) * len(rows)
                 losses.append(found[0])
@@ -143,7 +143,7 @@ class TorchLearner:
     def _use(self, vector: numpy.ndarray) -> None:
         """Let the gradients of the module be parts of this vector."""
         if self._own_gradients:
-            self._optimizer.zero_grad()
+            self.optimizer.zero_grad()
             return
         if self._vector is not None and self._vector.__array_interface__ == vector.__array_interface__:
             return
@@ -176,7 +176,7 @@ class TorchLearner:
         return {name: float(value / sums[-1]) for name, value in zip(self._objective.names, sums, strict=False)}
 
     def state(self) -> list[Any]:
-        tensors = (self._module.state_dict(), dict(self._module.named_buffers()), self._optimizer.state_dict())
+        tensors = (self._module.state_dict(), dict(self._module.named_buffers()), self.optimizer.state_dict())
         return [pickle.dumps((*tensors, self._randomness), protocol=5), self._sums.copy(), self._index]
 
     def put(self, state: list[Any]) -> None:
@@ -184,7 +184,7 @@ class TorchLearner:
         self._module.load_state_dict(module)
         for name, buffer in self._module.named_buffers():
             buffer.copy_(buffers[name])
-        self._optimizer.load_state_dict(optimizer)
+        self.optimizer.load_state_dict(optimizer)
         self._sums[:] = state[1]
         if state[2] != self._index:  # another worker's
             self._randomness.divert(self._index)

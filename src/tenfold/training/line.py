@@ -9,10 +9,9 @@ import signal
 import threading
 import time
 
-from tenfold.training.attendance import Abandoned
+from tenfold.errors import Abandoned
 from tenfold.training.gang import Attendee
-from tenfold.training.muster import Message
-from tenfold.training.wires import Ticket, connected
+from tenfold.training.wires import Message, Ticket, connected
 
 ENDED_WITHIN = 10.0  # seconds in which the engine ends those who are to stop; then they do it themselves
 

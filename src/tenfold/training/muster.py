@@ -1,9 +1,12 @@
-"""Who trains together, from one change to the next: what the caller's roll and each worker agree on."""
+"""Who trains together, from one change to the next: what the caller's roll and each worker agree on.
+
+worker to roll   arrive Arrival, at mark, beat, state bytes, save mark and bytes, late ranks, result value, failed text
+roll to worker   change, muster Muster, take bytes, end value, stop text
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 BEAT_EVERY = 0.5
 """Seconds between two signs of life of a worker."""
@@ -50,16 +53,3 @@ class Muster:
     @property
     def is_one_machine(self) -> bool:
         return len({arrival.host for arrival in self.arrivals}) == 1
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """What goes between the two."""
-
-    kind: str
-    """
-    worker to roll   arrive Arrival, at step, beat, state bytes, save mark and bytes, late ranks, result value
-                     failed text
-    roll to worker   change, muster Muster, take bytes, end value, stop text
-    """
-    value: Any = None

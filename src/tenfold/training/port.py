@@ -4,9 +4,9 @@ A learner is one copy of the model, in one worker. A step on a global batch is d
 gradient of its share of the rows, the vectors of all workers are added up, and every worker applies the same sum. So
 all copies stay equal, and equal to what one process would have trained.
 
-The vector is one run of float32: the gradient; then what the model learns without a gradient (moving averages), by its
-new value; then what the share adds to the sums of loss and metrics. All three add up over workers, because everything
-is multiplied by `share`, the worker's part of the global batch, or is a sum over rows.
+The vector is one run of float32: the gradient; then what the model learns without a gradient, moving averages by their
+new value and counters by their growth; then what the share adds to the sums of loss and metrics. All of them add up
+over workers, because everything is multiplied by `share`, the worker's part of the global batch, or is a sum over rows.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ class Learner(Protocol):
     """How much of its beginning is the gradient: what is clipped."""
     sums_size: int
     """How much of its end is sums of loss and metrics."""
+    optimizer: Any
+    """The framework's own."""
     weights_size: int
     """Length of all weights in one run."""
 

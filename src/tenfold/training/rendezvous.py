@@ -18,8 +18,7 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 
 from tenfold.training.gang import Attendee
-from tenfold.training.muster import Message
-from tenfold.training.wires import LOOPBACK, Gate, Ticket
+from tenfold.training.wires import LOOPBACK, Gate, Message, Ticket
 
 LOOK_EVERY = 0.05
 HOLD = 0.5  # seconds; the end of a killed process is seen within milliseconds, on another machine within a few more

@@ -21,8 +21,8 @@ from typing import Any
 
 from tenfold.machine.host import host
 from tenfold.training.checkpoint import Checkpoint
-from tenfold.training.muster import Arrival, Message, Muster
-from tenfold.training.wires import Gate, Ticket
+from tenfold.training.muster import Arrival, Muster
+from tenfold.training.wires import Gate, Message, Ticket
 
 LOOK_EVERY = 0.25
 SILENCE = 3.0  # seconds without a sign of life, after which a stopped process is ended

@@ -18,7 +18,7 @@ def check(learner: Learner, memory: int | None) -> None:
     """Refuse a model that cannot fit, with the numbers."""
     if memory is None:
         return
-    remembered = slots(getattr(learner, "_optimizer", None) or getattr(learner, "optimizer", None))
+    remembered = slots(learner.optimizer)
     needed = BYTES * learner.weights_size * (COPIES + remembered)
     if needed > memory:
         raise DoesNotFit(

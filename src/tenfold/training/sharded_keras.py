@@ -15,8 +15,7 @@ from tenfold.errors import BadCall
 from tenfold.fuse.building import Member, add_metrics, construct, kind_of
 from tenfold.fuse.columns import Columns, mapped
 from tenfold.fuse.reading import Reading
-from tenfold.fuse.result import FitResult
-from tenfold.fuse.stopping import Patience
+from tenfold.training.record import Record
 from tenfold.training.sharding import Sharded, Share
 from tenfold.work.here import here
 
@@ -129,21 +128,14 @@ class _Loop:
         self._updates = 0
 
     def train(self) -> Sharded:
-        fit, history, best = self._fit, dict[str, list[float]](), None
-        watch = Patience(fit.stopping) if fit.stopping is not None else None
-        for epoch in range(fit.epochs):
+        record = Record.fresh(self._fit.stopping)
+        for epoch in range(self._fit.epochs):
             logs = self._epoch(epoch) | self._scores()
-            for name, value in logs.items():
-                history.setdefault(name, []).append(value)
-            if watch is not None and watch.look(epoch, logs) and watch.rule.restore_best:
-                best = self._weights()
+            record.add(epoch, logs, self._weights)
             self._member.tell(epoch, logs)
-            if watch is not None and watch.stopped:
+            if record.stopped:
                 break
-        best_epoch = None if watch is None or best is None else watch.best_epoch
-        result = FitResult(
-            self._member.params, history, self._weights() if best is None else best, "sharded", best_epoch
-        )
+        result = record.result(self._member.params, self._weights, "sharded")
         shares, whole = self._shares()
         return Sharded(result, self._updates, len(shares), shares=shares, whole=whole)
 

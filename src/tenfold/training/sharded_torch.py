@@ -16,10 +16,10 @@ from tenfold.errors import BadCall
 from tenfold.fuse.building import Member, construct, kind_of
 from tenfold.fuse.columns import Columns
 from tenfold.fuse.reading import Reading
-from tenfold.fuse.result import FitResult, Weights
-from tenfold.fuse.stopping import Patience
+from tenfold.fuse.result import Weights
 from tenfold.fuse.torch_plain import unpacked
 from tenfold.fuse.torch_step import Blocks, Objective, arguments, as_array, batch
+from tenfold.training.record import Record
 from tenfold.training.sharding import Sharded, Share
 from tenfold.work.here import here
 
@@ -50,24 +50,18 @@ class Shards:
 
     def train(self) -> Sharded | None:
         """The first of the workers has the result."""
-        fit, history, best = self._fit, dict[str, list[float]](), None
-        watch = Patience(fit.stopping) if fit.stopping is not None else None
-        for epoch in range(fit.epochs):
+        record = Record.fresh(self._fit.stopping)
+        for epoch in range(self._fit.epochs):
             logs = self._epoch(epoch) | self._scores()
-            for name, value in logs.items():
-                history.setdefault(name, []).append(value)
-            if watch is not None and watch.look(epoch, logs) and watch.rule.restore_best:
-                best = self._weights()
+            record.add(epoch, logs, self._weights)
             if self._rank == 0:
                 self._member.tell(epoch, logs)
-            if watch is not None and watch.stopped:
+            if record.stopped:
                 break
-        best_epoch = None if watch is None or best is None else watch.best_epoch
-        weights = self._weights() if best is None else best
+        result = record.result(self._member.params, self._weights, "sharded")  # by all: weights are gathered
         shares, whole = self._shares()
         if self._rank:
             return None
-        result = FitResult(self._member.params, history, weights, "sharded", best_epoch)
         return Sharded(result, self._updates, self._count, shares=shares, whole=whole)
 
     def _epoch(self, epoch: int) -> dict[str, float]:

@@ -7,22 +7,22 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy
 
+from tenfold.errors import Diverged
 from tenfold.fuse.building import Member
 from tenfold.fuse.columns import Columns
 from tenfold.fuse.reading import Reading
-from tenfold.fuse.result import FitResult
-from tenfold.fuse.stopping import Patience
 from tenfold.training.adding import Shared, Slots
 from tenfold.training.attendance import Attendance, Changed, Over
 from tenfold.training.muster import Muster
 from tenfold.training.port import Learner
+from tenfold.training.record import Record
 from tenfold.training.ring import Ring
-from tenfold.training.terms import Diverged, Pacer, Terms
+from tenfold.training.terms import Pacer, Terms
 from tenfold.training.trained import Trained
 from tenfold.work.here import here
 
@@ -34,6 +34,8 @@ SHOWN = 8  # row numbers in a message
 class Progress:
     """How far the training is."""
 
+    record: Record
+    """Of the epochs before."""
     epoch: int = 0
     """Under way."""
     batch: int = 0
@@ -42,12 +44,6 @@ class Progress:
     """Batches trained in all."""
     sums: Any = None
     """Of loss and metrics in this epoch, where the learner does not keep them."""
-    history: dict[str, list[float]] = field(default_factory=dict)
-    """One number an epoch."""
-    watch: Patience | None = None
-    """Of early stopping."""
-    best: Any = None
-    """Weights of the best epoch, where they are to be restored."""
 
     @property
     def mark(self) -> int:
@@ -64,8 +60,7 @@ class Strategy(ABC):
         self.learner = learner
         self.attendance = attendance
         self.reading = Reading(terms.fit, [member], alone=True)
-        stopping = terms.fit.stopping
-        self.progress = Progress(watch=None if stopping is None else Patience(stopping))
+        self.progress = Progress(Record.fresh(terms.fit.stopping))
         self._pacer = Pacer(terms.checkpointing)
         self.muster: Muster
         self.slots: Slots
@@ -144,7 +139,7 @@ class Strategy(ABC):
 
     def _epochs(self) -> None:
         progress = self.progress
-        while progress.epoch < self.terms.fit.epochs and not (progress.watch is not None and progress.watch.stopped):
+        while progress.epoch < self.terms.fit.epochs and not progress.record.stopped:
             self.epoch()
             self._close_epoch(self.logs() | self._validation())
 
@@ -196,18 +191,11 @@ class Strategy(ABC):
 
     def _close_epoch(self, logs: dict[str, float]) -> None:
         progress = self.progress
-        for name, value in logs.items():
-            progress.history.setdefault(name, []).append(value)
-        watch = progress.watch
-        if watch is not None and watch.look(progress.epoch, logs) and watch.rule.restore_best:
-            progress.best = self.learner.weights()
+        progress.record.add(progress.epoch, logs, self.learner.weights)
         if self.is_first:
             self.member.tell(progress.epoch, logs)
         progress.epoch, progress.batch = progress.epoch + 1, 0
 
     def _result(self) -> Trained:
-        progress = self.progress
-        weights = self.learner.weights() if progress.best is None else progress.best
-        best = None if progress.watch is None or progress.best is None else progress.watch.best_epoch
-        result = FitResult(self.member.params, progress.history, weights, self.terms.how, best)
-        return Trained(result, progress.step, len(self.muster.arrivals))
+        result = self.progress.record.result(self.member.params, self.learner.weights, self.terms.how)
+        return Trained(result, self.progress.step, len(self.muster.arrivals))

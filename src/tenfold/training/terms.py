@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tenfold.errors import TenfoldError
 from tenfold.training.wires import Ticket
 
 if TYPE_CHECKING:
@@ -62,7 +61,3 @@ class Terms:
     """Steps that one worker may be ahead of another; None for any number."""
     average_every: int | None = None
     """Steps after which weights are averaged; None where each step is added to them."""
-
-
-class Diverged(TenfoldError, ArithmeticError):
-    """The loss of a step is not a number."""

@@ -8,6 +8,7 @@ import struct
 from dataclasses import dataclass
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+from typing import Any
 
 import psutil
 
@@ -33,6 +34,16 @@ class Ticket:
     """Proves that one belongs to the call."""
     count: int
     """How many workers there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What goes over a wire, either way."""
+
+    kind: str
+    """What it is."""
+    value: Any = None
+    """What it says."""
 
 
 class Gate:

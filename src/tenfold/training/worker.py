@@ -6,9 +6,10 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
+from tenfold.errors import Abandoned
 from tenfold.training import opening, room
 from tenfold.training.asynchronous import Asynchronous
-from tenfold.training.attendance import Abandoned, Attendance
+from tenfold.training.attendance import Attendance
 from tenfold.training.averaging import Averaging
 from tenfold.training.strategy import Strategy
 from tenfold.training.synchronous import Synchronous

@@ -107,6 +107,15 @@ class Call:
     def crew(self, task: Callable[[Any], Any], job: Job) -> Crew:
         return self.engine.open(task, job, self.plan)
 
+    def check_all_at_once(self, count: int) -> None:
+        """Refuse tasks that wait for each other where not all of them can run at the same time."""
+        seats = len(self.plan.seats)
+        if seats < count:
+            raise BadCall(
+                f"workers={count}: only {seats} can work at once here, and all must be there at once; "
+                f"give workers={seats}, or fewer cpus, gpus or memory for each"
+            )
+
     def run(self, open_crew: Callable[[], Crew], feed: Feed) -> None:
         """Every task of the feed."""
         if feed.is_empty():

@@ -83,7 +83,7 @@ def together(
     settings = replace(settings, isolate=True if isolates else None)
     task = Launched(function, params, frameworks, shares_process=not isolates)
     with opened("launch", task, settings, total=count, on_error="stop", parts={}) as call:
-        _check_seats(call, count)
+        call.check_all_at_once(count)
         blame = _run(call, task, count, tuple((variables or {}).items()))
     results = Results(call.journal, count, seconds=call.watch.seconds, workers=count)
     _raise_failure(results, blame)
@@ -156,12 +156,3 @@ def engine_faults(engine: Engine) -> list[str]:
         f"engine={engines.name_of(engine)!r}: the workers of a launch are processes that run at once, and it has none; "
         'engine="local" has'
     ]
-
-
-def _check_seats(call: Call, count: int) -> None:
-    seats = len(call.plan.seats)
-    if seats < count:
-        raise BadCall(
-            f"workers={count}: only {seats} can work at once here, and all must be there at once; "
-            f"give workers={seats}, or less cpus, gpus or memory for each"
-        )

@@ -92,7 +92,7 @@ def train(
     count = settings.workers or 1
     terms = Terms(fit, given, Ticket("", (), 0, b"", count), how, often, accumulate, clip, staleness, average_every)
     with opened("train", Worker(terms), settings, total=count, on_error="collect", parts={}) as call:
-        _check_seats(call, count)
+        call.check_all_at_once(count)
         roll = _run(call, terms, resumable=run is not None)
     results = Results(call.journal, count, seconds=call.watch.seconds, workers=count)
     found = [value for value in (roll.result, *results) if isinstance(value, Trained)]
@@ -124,15 +124,6 @@ def _cpus(cpus: float | None, workers: int | None) -> float:
         return cpus
     whole = machine.look().cpus
     return whole if workers in (None, 1) or not isinstance(workers, int) or workers < 1 else whole / workers
-
-
-def _check_seats(call: Call, count: int) -> None:
-    seats = len(call.plan.seats)
-    if seats < count:
-        raise BadCall(
-            f"workers={count}: only {seats} can work at once here, and those who train one model must all be there; "
-            f"give workers={seats}, or fewer cpus, gpus or memory for each"
-        )
 
 
 def _faults(fit: object, params: object, workers: object, how: object) -> list[str]:
