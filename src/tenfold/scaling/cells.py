@@ -1,0 +1,88 @@
+"""What `tenfold.measure` has measured: a cell for each setting, with what every repeat of it took."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+PARTS = ("startup", "input", "compute", "communication", "waiting", "rest")
+"""Of the wall time; they add up to it. `rest` is what the caller did by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One place of the grid."""
+
+    workers: int
+    """How many at once."""
+    size: int | None = None
+    """How much data: samples, items; None where only one size is measured."""
+    how: str | None = None
+    """Such as "synchronous", where several ways are compared."""
+    engine: str | None = None
+    """Such as "local", where several are compared."""
+
+    def __str__(self) -> str:
+        words = [f"{self.workers} worker{'s' if self.workers != 1 else ''}"]
+        words += [] if self.size is None else [f"size {self.size:,}"]
+        return ", ".join(words + [word for word in (self.how, self.engine) if word is not None])
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What one repeat took."""
+
+    seconds: float
+    """Wall time, from the call to its return."""
+    items: float
+    """Samples or items that went through, epochs counted."""
+    parts: Mapping[str, float]
+    """Seconds of the wall time for each of `PARTS`, averaged over the workers."""
+    memory: int
+    """Most memory at one time that the workers had to themselves, in bytes; 0 where it is not known."""
+    cpu: float
+    """Cores of this machine that were busy, on average."""
+    energy: float | None = None
+    """Joules, where the machine tells."""
+    steps: int | None = None
+    """Updates of the weights, where one model was trained."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One setting and what became of it."""
+
+    setting: Setting
+    """Which."""
+    repeats: tuple[Taken, ...] = ()
+    """In the order in which they were made, without the warm-up."""
+    failure: str | None = None
+    """Why it has none, or no more."""
+
+    @property
+    def seconds(self) -> float:
+        """The median."""
+        return statistics.median(taken.seconds for taken in self.repeats)
+
+    @property
+    def throughput(self) -> float:
+        """Items a second."""
+        return statistics.median(taken.items for taken in self.repeats) / self.seconds
+
+    @property
+    def spread(self) -> float:
+        """Half the range of the repeats, as a share of the median; 0 for a single one."""
+        found = [taken.seconds for taken in self.repeats]
+        return (max(found) - min(found)) / 2 / self.seconds
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """Seconds of the wall time: those of the repeat in the middle, so that they add up."""
+        middle = sorted(self.repeats, key=lambda taken: taken.seconds)[(len(self.repeats) - 1) // 2]
+        return {name: middle.parts.get(name, 0.0) for name in PARTS}
+
+    @property
+    def memory(self) -> int:
+        """The most of all repeats."""
+        return max(taken.memory for taken in self.repeats)
