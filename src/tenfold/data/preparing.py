@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,8 @@ class Piece:
     """Of their bytes."""
     faults: tuple[Fault, ...] = ()
     """What was left out."""
+    spent: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of the task: "input" is how long its samples were read."""
 
     @property
     def in_place(self) -> bool:
@@ -101,6 +104,7 @@ class Preparing:
         self._quarantines = quarantines
         self._kept = kept
         self._form: Form | None = None
+        self._reading = 0.0  # seconds
         if hasattr(function, "__tenfold_modules__"):
             self.__tenfold_modules__ = function.__tenfold_modules__
 
@@ -116,8 +120,9 @@ class Preparing:
         if again is not None:
             return again
         faults: list[Fault] = []
+        self._reading = 0.0
         block = self._joined(list(self._blocks(part, faults)))
-        return self._written(part, block, faults)
+        return replace(self._written(part, block, faults), spent={"input": self._reading})
 
     # -- writing ------------------------------------------------------------------------------------------------
 
@@ -187,10 +192,14 @@ class Preparing:
                 yield found
 
     def _read(self, part: Part, start: int, stop: int) -> Rows:
-        if part.rows is None:
+        if part.rows is not None:
+            return _cut(part.rows, start - part.start, stop - part.start)
+        began = time.monotonic()
+        try:
             harmless = getattr(self._function, "changes_nothing", False)
             return self._source.view(start, stop) if harmless else self._source.read(start, stop)
-        return _cut(part.rows, start - part.start, stop - part.start)
+        finally:
+            self._reading += time.monotonic() - began
 
     def _batch_block(self, rows: Rows, start: int, faults: list[Fault]) -> Block | None:
         """A batch through a function of batches; one by one where that fails, to find out whose fault it is."""

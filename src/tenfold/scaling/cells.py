@@ -6,8 +6,7 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-PARTS = ("startup", "input", "compute", "communication", "waiting", "rest")
-"""Of the wall time; they add up to it. `rest` is what the caller did by itself."""
+from tenfold.work.clock import PARTS as PARTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class Taken:
     parts: Mapping[str, float]
     """Seconds of the wall time for each of `PARTS`, averaged over the workers."""
     memory: int
-    """Most memory at one time that the workers had to themselves, in bytes; 0 where it is not known."""
+    """Most resident memory of each worker, added up, in bytes; 0 where it is not known."""
     cpu: float
     """Cores of this machine that were busy, on average."""
     energy: float | None = None

@@ -38,6 +38,7 @@ class Asynchronous(Strategy):
             self.add()  # nobody takes a batch before that
             self._work(weights, batches)
             self._wait(lambda: bool(weights.done.all()))
+            self.clock.lap("waiting")
             learner.read_weights(weights.run[:size])
             self._logs, added = learner.logs(weights.run), weights.added
             self.add()  # nobody begins the next epoch before all have read this one's end
@@ -69,18 +70,22 @@ class Asynchronous(Strategy):
             self.attendance.look()
             if bound is not None:
                 self._wait(lambda: weights.steps[index] - weights.slowest(present) <= bound)
+                self.clock.lap("waiting")
             with weights.held():
                 batch = weights.take(index)
                 before[:] = weights.run[:size]
             if batch is None:
                 return
+            self.clock.lap("communication")
             block, rows = batches[batch]
             learner.advance(block, rows, before, after)
             if not numpy.isfinite(after[size:]).all():
                 self.check(learner.logs(after)["loss"], rows, self.progress.step + weights.added, batch)
             after[:size] -= before
+            self.clock.stepped()
             with weights.held():
                 weights.add(after, batch, index)
+            self.clock.lap("communication")
 
     def _wait(self, condition: Callable[[], bool]) -> None:
         """For others; Changed where one of them is gone."""

@@ -26,10 +26,13 @@ class Averaging(Strategy):
         batches = self.batches()
         while part := list(islice(batches, (self.terms.average_every or 1) * self.slots.count)):
             self.attendance.look()
+            self.clock.lap("input")
             own = part[self.slots.rank :: self.slots.count]
             self._take(own, average)
             self.slots.slot[:size] *= len(own) / len(part)
+            self.clock.lap("compute")
             total = self.add()
+            self.clock.lap("communication")
             average[:] = total[:size]
             self.learner.read_weights(average)
             self.progress.sums += total[-self.learner.sums_size :]

@@ -23,7 +23,8 @@ from tenfold.training.port import Learner
 from tenfold.training.record import Record
 from tenfold.training.ring import Ring
 from tenfold.training.terms import Pacer, Terms
-from tenfold.training.trained import Trained
+from tenfold.training.trained import Helped, Trained
+from tenfold.work.clock import Clock
 from tenfold.work.here import here
 
 SCORED_ROWS = 1024  # at a time
@@ -54,7 +55,7 @@ class Progress:
 class Strategy(ABC):
     """One worker's part in the training of a model."""
 
-    def __init__(self, terms: Terms, member: Member, learner: Learner, attendance: Attendance) -> None:
+    def __init__(self, terms: Terms, member: Member, learner: Learner, attendance: Attendance, clock: Clock) -> None:
         self.terms = terms
         self.member = member
         self.learner = learner
@@ -66,18 +67,19 @@ class Strategy(ABC):
         self.slots: Slots
         self._turn = 0
         self._open = contextlib.ExitStack()
+        self.clock = clock
 
     @abstractmethod
     def epoch(self) -> None:
         """What is left of the epoch under way."""
 
-    def train(self) -> Trained | None:
+    def train(self) -> Trained | Helped:
         """To the end. The result comes from the first of the workers."""
         self.attendance.arrive(self.progress.mark)
         with self._open:
             return self._to_the_end()
 
-    def _to_the_end(self) -> Trained | None:
+    def _to_the_end(self) -> Trained | Helped:
         while True:
             try:
                 self._regroup()
@@ -85,7 +87,7 @@ class Strategy(ABC):
                 if self.is_first:
                     self.attendance.finish(self._result())
                 result: Trained = self.attendance.await_end()
-                return result if self.is_first else None
+                return result if self.is_first else Helped(self.clock.spent)
             except Changed:
                 continue
             except Over as over:  # it came when the others had finished
@@ -158,12 +160,14 @@ class Strategy(ABC):
 
     def stepped(self, losses: Sequence[float], batches: Sequence[numpy.ndarray]) -> None:
         """So many batches are done."""
+        self.clock.stepped()
         for loss, rows in zip(losses, batches, strict=True):
             self.check(loss, rows, self.progress.step, self.progress.batch)
             self.progress.batch += 1
             self.progress.step += 1
         if self.is_first and self._pacer.due(self.progress.step):
             self.attendance.save(self.progress.mark, self.state())
+            self.clock.lap("communication")
 
     def check(self, loss: float, rows: numpy.ndarray, step: int, batch: int) -> None:
         """A loss that is not a number ends the training."""
@@ -187,7 +191,10 @@ class Strategy(ABC):
             part = slots.part(rows)
             for start in range(0, len(part), SCORED_ROWS):
                 self.learner.score(block, part[start : start + SCORED_ROWS], slots.slot)
-        return {f"val_{name}": value for name, value in self.learner.logs(self.add()).items()}
+        self.clock.lap("compute")
+        total = self.add()
+        self.clock.lap("communication")
+        return {f"val_{name}": value for name, value in self.learner.logs(total).items()}
 
     def _close_epoch(self, logs: dict[str, float]) -> None:
         progress = self.progress
@@ -198,4 +205,4 @@ class Strategy(ABC):
 
     def _result(self) -> Trained:
         result = self.progress.record.result(self.member.params, self.learner.weights, self.terms.how)
-        return Trained(result, self.progress.step, len(self.muster.arrivals))
+        return Trained(result, self.progress.step, len(self.muster.arrivals), spent=self.clock.spent)

@@ -35,9 +35,12 @@ class Synchronous(Strategy):
     def _divided(self) -> None:
         for block, rows in self.batches():
             began = time.monotonic()
+            self.clock.lap("input")
             self.attendance.look()
             self._gradient(block, self.slots.part(rows), len(rows))
+            self.clock.lap("compute")
             total = self.add()
+            self.clock.lap("communication")
             if self.terms.clip is not None:
                 total = self._clipped(total, self.terms.clip)
             loss = self.learner.apply(total)
@@ -82,6 +85,7 @@ class Synchronous(Strategy):
 
     def _take(self, block: Columns, batches: list[numpy.ndarray]) -> None:
         self.attendance.look()
+        self.clock.lap("input")
         began = time.monotonic()
         losses = self.learner.steps(block, batches)
         seconds = (time.monotonic() - began) / len(batches)

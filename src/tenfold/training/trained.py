@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import functools
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tenfold.fuse.result import FitResult, Weights
+
+
+@dataclass(frozen=True, slots=True)
+class Helped:
+    """What a worker returns that was not the first."""
+
+    spent: Mapping[str, float]
+    """As `Trained` has it."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +36,8 @@ class Trained:
     """Who came and who was lost, in words."""
     seconds: float = 0.0
     """From the first worker's start to the end."""
+    spent: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of the first worker: startup (until the first step was taken), input, compute, communication, waiting."""
 
     @functools.cached_property
     def model(self) -> Any:

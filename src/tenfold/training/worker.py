@@ -14,7 +14,8 @@ from tenfold.training.averaging import Averaging
 from tenfold.training.strategy import Strategy
 from tenfold.training.synchronous import Synchronous
 from tenfold.training.terms import Terms
-from tenfold.training.trained import Trained
+from tenfold.training.trained import Helped, Trained
+from tenfold.work.clock import Clock
 from tenfold.work.here import here
 
 STRATEGIES: dict[str, Callable[..., Strategy]] = {
@@ -30,15 +31,15 @@ class Worker:
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
 
-    def __call__(self, index: int) -> Trained | None:
-        terms, task = self._terms, here()
+    def __call__(self, index: int) -> Trained | Helped:
+        terms, task, clock = self._terms, here(), Clock()
         with contextlib.closing(Attendance(terms.ticket, index)) as attendance:
             try:
                 member = terms.fit.member(terms.params, task)
                 learner = opening.learner(terms.fit, member)
                 room.check(learner, task.memory)
                 strategy = STRATEGIES["averaging" if terms.average_every else terms.how]
-                return strategy(terms, member, learner, attendance).train()
+                return strategy(terms, member, learner, attendance, clock).train()
             except Abandoned:
                 raise
             except Exception as error:
