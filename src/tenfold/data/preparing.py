@@ -85,6 +85,8 @@ class Kept:
 class Preparing:
     """The task of `tenfold.prepare`: called with parts."""
 
+    notes_spent = True
+
     def __init__(
         self,
         function: Callable[[Any], Any],

@@ -253,6 +253,11 @@ class Journal:
         ((done, failed),) = self._read("SELECT TOTAL(count * ok), TOTAL(count * (1 - ok)) FROM outcomes")
         return int(done), int(failed)
 
+    def taken(self) -> list[tuple[int, float, float, int]]:
+        """(seat, started, seconds, peak) of every block, without its values."""
+        rows = self._read("SELECT seat, started, seconds, peak FROM outcomes")
+        return [(seat, started, sum(array.array("d", seconds)), peak) for seat, started, seconds, peak in rows]
+
     def digest(self, index: int) -> bytes:
         """The digest of a finished task's item; empty where none was kept."""
         rows = self._read("SELECT first, digests FROM outcomes WHERE first <= ? ORDER BY first DESC LIMIT 1", index)

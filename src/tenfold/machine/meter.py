@@ -21,7 +21,7 @@ class Meter:
 
     def cores(self) -> float:
         """Busy since then, on average, whoever used them."""
-        return (_busy() - self._busy) / max(time.monotonic() - self._began, 1e-9)
+        return max(0.0, _busy() - self._busy) / max(time.monotonic() - self._began, 1e-9)
 
     def joules(self) -> float | None:
         """Of all processors since then; None where the machine does not tell, or only to root."""

@@ -46,6 +46,8 @@ class Taken:
     """Joules, where the machine tells."""
     steps: int | None = None
     """Updates of the weights, where one model was trained."""
+    parameters: int | None = None
+    """Numbers that are learned, where one model was trained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class Cell:
     def spread(self) -> float:
         """Half the range of the repeats, as a share of the median; 0 for a single one."""
         found = [taken.seconds for taken in self.repeats]
-        return (max(found) - min(found)) / 2 / self.seconds
+        return (max(found) - min(found)) / 2 / self.seconds if found else 0.0
 
     @property
     def parts(self) -> dict[str, float]:

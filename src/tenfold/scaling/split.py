@@ -47,7 +47,7 @@ class Shift:
 
 
 def split(seconds: float, shifts: Sequence[Shift]) -> dict[str, float]:
-    """So many seconds of wall time in parts; what is outside of the shifts is `rest`, or compute where there are none."""
+    """Seconds of wall time in parts. What is outside of the shifts is `rest`, or compute where there are none."""
     found = dict.fromkeys(map(str, PARTS), 0.0)
     for shift in shifts:
         for part, share in _of_shift(shift).items():
@@ -83,8 +83,8 @@ def _of_seat(spells: Sequence[Spell], began: float, over: float) -> dict[str, fl
             found[part] += share
         found["compute"] += spell.seconds - sum(spell.spent.values())
     first, last = spells[0].started, max(spell.ended for spell in spells)
-    found["startup"] += first - began
-    found["communication"] += (last - first) - sum(spell.seconds for spell in spells)
+    found["startup"] += max(0.0, first - began)
+    found["communication"] += max(0.0, (last - first) - sum(spell.seconds for spell in spells))
     found["waiting"] += over - last
     return found
 

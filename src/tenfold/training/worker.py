@@ -28,6 +28,8 @@ STRATEGIES: dict[str, Callable[..., Strategy]] = {
 class Worker:
     """The task of a training: its item is the worker's number."""
 
+    notes_spent = True
+
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
 

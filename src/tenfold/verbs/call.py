@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ from tenfold.journal.store import Journal
 from tenfold.nursery import used
 from tenfold.plan.choose import Plan, choose
 from tenfold.plan.needs import needs
+from tenfold.verbs import observed
 from tenfold.work.run import Job
 
 T = TypeVar("T")
@@ -166,9 +168,11 @@ def opened(
         alone = abilities.processes or not abilities.parallel
         job = Job(settings.seed, str(tasks), journal.folder is None, used.members(task), alone, limit)
         watch = progresses.watch(settings.progress, total, already=journal.counts()[0])
+        began = time.time()
         with contextlib.closing(watch):
             yield Call(chosen.engine, plan, journal, pace, policy, watch, job)
         journal.end_session()
+        observed.note(task, journal, began, len(plan.seats))
 
 
 @contextlib.contextmanager

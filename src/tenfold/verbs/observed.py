@@ -1,0 +1,56 @@
+"""What calls within a block have done, for `tenfold.measure`: when each of their tasks ran, and in which seat."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from tenfold.journal.store import Journal
+from tenfold.scaling.split import Shift, Spell
+
+
+@dataclass(slots=True)
+class Observed:
+    """Filled while calls end."""
+
+    shifts: list[Shift] = field(default_factory=list)
+    """One for each call."""
+    seconds: float = 0.0
+    """How long it took to look: not the calls' fault."""
+
+
+_observing: ContextVar[Observed | None] = ContextVar("tenfold_observing", default=None)
+
+
+@contextlib.contextmanager
+def observed() -> Iterator[Observed]:
+    """Calls of this thread, until the end of the block."""
+    found = Observed()
+    token = _observing.set(found)
+    try:
+        yield found
+    finally:
+        _observing.reset(token)
+
+
+def note(task: object, journal: Journal, began: float, seats: int) -> None:
+    """A call has ended; what it found in its run was there before."""
+    watching = _observing.get()
+    if watching is None:
+        return
+    looked = time.monotonic()
+    blocks = [block for block in journal.taken() if block[1] >= began]
+    if getattr(task, "notes_spent", False):
+        spells = [
+            Spell(found.seat, found.started, found.seconds, getattr(found.value, "spent", {}))
+            for found in journal.outcomes(ok=True)
+            if found.started >= began
+        ]
+    else:
+        spells = [Spell(seat, started, seconds, {}) for seat, started, seconds, _ in blocks]
+    memory = sum(max(peak for place, _, _, peak in blocks if place == seat) for seat in {block[0] for block in blocks})
+    watching.shifts.append(Shift(began, seats, tuple(spells), memory))
+    watching.seconds += time.monotonic() - looked
