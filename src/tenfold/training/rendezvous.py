@@ -63,7 +63,6 @@ class Rendezvous:
         self._since: float | None = None  # the first worker's arrival
         self._met = False
         self._over = False
-        self._closing = threading.Event()
         self.blame: Blame | None = None
         """Who failed first; None where nobody has failed."""
         self._thread = threading.Thread(target=self._keep, daemon=True, name="tenfold-rendezvous")
@@ -76,7 +75,7 @@ class Rendezvous:
 
     def close(self) -> None:
         """Nobody is let in any more."""
-        self._closing.set()
+        self._gate.end()
         self._thread.join()
         for line in self._lines:
             line.wire.close()
@@ -85,8 +84,10 @@ class Rendezvous:
     # -- the thread -----------------------------------------------------------------------------------------------
 
     def _keep(self) -> None:
-        while not self._closing.is_set():
-            ready = wait([self._gate.socket, *(line.wire for line in self._lines)], LOOK_EVERY)
+        while True:
+            ready = wait([self._gate.over, self._gate.socket, *(line.wire for line in self._lines)], LOOK_EVERY)
+            if self._gate.over in ready:
+                return
             if self._gate.socket in ready:
                 self._admit()
             for line in list(self._lines):

@@ -64,7 +64,6 @@ class Roll:
         self._since: float | None = None  # when the first of them came
         self._began = time.monotonic()
         self._end: Message | None = None
-        self._closing = threading.Event()
         self.events: list[str] = []
         """What happened, in words."""
         self._thread = threading.Thread(target=self._keep, daemon=True, name="tenfold-roll")
@@ -82,7 +81,7 @@ class Roll:
 
     def close(self) -> None:
         """No worker is let in any more."""
-        self._closing.set()
+        self._gate.end()
         self._thread.join()
         for present in self._present:
             present.wire.close()
@@ -91,8 +90,11 @@ class Roll:
     # -- the thread -----------------------------------------------------------------------------------------------
 
     def _keep(self) -> None:
-        while not self._closing.is_set():
-            ready = wait([self._gate.socket, *(present.wire for present in self._present)], LOOK_EVERY)
+        while True:
+            wires = [present.wire for present in self._present]
+            ready = wait([self._gate.over, self._gate.socket, *wires], LOOK_EVERY)
+            if self._gate.over in ready:
+                return
             try:
                 self._turn(ready)
             except Exception as error:  # a disk that is full, for a checkpoint: nobody may wait for us then

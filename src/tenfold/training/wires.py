@@ -57,6 +57,8 @@ class Gate:
         port = self.socket.getsockname()[1]
         self.ticket = Ticket(host(), _own_addresses() if everywhere else (), port, key, count)
         """For the workers."""
+        self.over, self._bell = socket.socketpair()
+        """Can be read when nobody is waited for any more."""
 
     def admit(self) -> tuple[Connection, str] | None:
         """The next one, and the caller's own address on its wire; None for a stranger."""
@@ -75,8 +77,13 @@ class Gate:
             return None
         return wire, near
 
+    def end(self) -> None:
+        """Whoever waits at it need not wait any more."""
+        self._bell.close()
+
     def close(self) -> None:
-        self.socket.close()
+        for one in (self.socket, self.over, self._bell):
+            one.close()
 
 
 def connected(ticket: Ticket) -> tuple[Connection, str]:
