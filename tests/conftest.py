@@ -23,6 +23,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # Other sessions use /tmp at the same time, and pytest clears away what they have in pytest-of-...: all is in here.
     config.stash[_FOLDER] = tempfile.mkdtemp(prefix="t-")  # short: a socket below it has 107 characters
     os.environ["TMPDIR"] = tempfile.tempdir = config.stash[_FOLDER]
+    os.environ["XDG_RUNTIME_DIR"] = f"{config.stash[_FOLDER]}/run"  # nurseries that processes share
+    os.mkdir(os.environ["XDG_RUNTIME_DIR"], 0o700)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -174,7 +174,17 @@ def _changed(before: dict[str, str], now: dict[str, str]) -> list[str]:
 def files() -> set[str]:
     folders = (tempfile.gettempdir(), "/dev/shm")
     found = {f"{folder}/{name}" for folder in folders for name in os.listdir(folder) if name.startswith("tenfold")}
-    return {path for path in found if not (clusters.dask and "tenfold-dask-" in path)}
+    return {path for path in found if not (clusters.dask and "tenfold-dask-" in path) and not _is_others(path)}
+
+
+def _is_others(path: str) -> bool:
+    """A file in shared memory, of a process that comes from another session."""
+    numbers = [word for word in path.removeprefix("/dev/shm/").split("-") if word.isdigit()]
+    try:
+        environment = Path("/proc", numbers[0], "environ").read_bytes() if path.startswith("/dev/shm/") else b""
+    except (OSError, IndexError):
+        return False
+    return bool(environment) and not _has(environment, f"{MARK}={os.environ[MARK]}\0".encode())
 
 
 def descriptors() -> dict[int, str]:

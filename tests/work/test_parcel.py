@@ -114,7 +114,7 @@ class Point:
         os.path.join,
         "a word of __main__ in a text",
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_values_of_many_types(value: Any) -> None:
     again = there_and_back(value)
