@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tenfold.fuse.result import FitResult as FitResult
     from tenfold.fuse.stopping import EarlyStopping as EarlyStopping
     from tenfold.metrics.scores import Scores as Scores
+    from tenfold.scaling.projection import Projection as Projection
     from tenfold.search.population import Pbt as Pbt
     from tenfold.search.pruners import Asha as Asha
     from tenfold.search.pruners import Hyperband as Hyperband
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from tenfold.verbs.map import map as map  # noqa: A004
     from tenfold.verbs.predict import predict as predict
     from tenfold.verbs.prepare import prepare as prepare
+    from tenfold.verbs.project import project as project
     from tenfold.verbs.train import train as train
     from tenfold.verbs.tune import tune as tune
     from tenfold.verbs.warm import warm as warm
@@ -57,6 +59,8 @@ _HOMES = {
     "prepare": "tenfold.verbs.prepare",
     "predict": "tenfold.verbs.predict",
     "evaluate": "tenfold.verbs.evaluate",
+    "project": "tenfold.verbs.project",
+    "Projection": "tenfold.scaling.projection",
     "tune": "tenfold.verbs.tune",
     "train": "tenfold.verbs.train",
     "Trained": "tenfold.training.trained",

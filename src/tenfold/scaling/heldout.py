@@ -1,0 +1,72 @@
+"""How well cells of a grid are predicted by fits that had not seen them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy
+
+from tenfold.scaling.cells import Cell, Setting
+from tenfold.scaling.curves import measured
+from tenfold.scaling.surface import Surface, identified, surface
+from tenfold.scaling.units import percent
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A cell that a fit had not seen, and what the fit said about it."""
+
+    setting: Setting
+    """Which."""
+    measured: float
+    """Seconds."""
+    predicted: float
+    """Seconds."""
+
+    @property
+    def error(self) -> float:
+        """Relative."""
+        return abs(self.predicted / self.measured - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Heldout:
+    """How well cells are predicted by fits that had not seen them."""
+
+    cells: tuple[Held, ...]
+    """Each of them."""
+
+    @property
+    def error(self) -> float:
+        """The mean relative error; not a number where nothing could be held out."""
+        return float(numpy.mean([held.error for held in self.cells])) if self.cells else math.nan
+
+    def __str__(self) -> str:
+        if not self.cells:
+            return "too few cells to hold one out"
+        return (
+            f"{len(self.cells)} cells that the fit had not seen are predicted {percent(self.error, 1)} wrong on average"
+        )
+
+
+def heldout(cells: Sequence[Cell], held: Sequence[Setting] | None = None) -> Heldout:
+    """Fit on part of the grid and predict the rest: the cells in `held`, or each one by a fit of all others.
+
+    All cells must be of one way and engine. Where `held` is not given, corners without which workers or sizes would
+    have to be guessed far outside are held out, too: a prediction is worth what it is worth there.
+    """
+    there = measured(cells)
+    if held is not None:
+        rest = [cell for cell in there if cell.setting not in held]
+        fitted = surface(rest)
+        return Heldout(tuple(_held(fitted, cell) for cell in there if cell.setting in held))
+    wanted = identified([cell.setting for cell in there])
+    if len(there) <= max(wanted, 2):
+        return Heldout(())
+    return Heldout(tuple(_held(surface([c for c in there if c is not cell]), cell) for cell in there))
+
+
+def _held(fitted: Surface, cell: Cell) -> Held:
+    return Held(cell.setting, cell.seconds, fitted.seconds(cell.setting))

@@ -1,0 +1,107 @@
+"""The step-time model fitted to measured steps: parameters with intervals, and whether they are to be trusted.
+
+Overlap and a ceiling of the input are taken for real only where cells that were left out are then predicted better.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy
+
+from tenfold.scaling.estimate import Array, Estimate, centres, interval, replicates
+from tenfold.scaling.fitting import CLEARLY, POOR
+from tenfold.scaling.problem import Problem, Steps
+from tenfold.scaling.steps import Reduce, Step
+from tenfold.scaling.units import percent
+
+COUNTED = 1.0
+"""The size of a gradient whose bytes are not known."""
+
+_GAIN = 0.002
+"""Of the mean relative error: less is chance."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FittedStep:
+    """The model and how sure it is."""
+
+    step: Step
+    """The best guess."""
+    intervals: dict[str, tuple[float, float]]
+    """Where each parameter that was fitted lies with 95 %."""
+    error: float
+    """Mean relative error for cells that were left out of the fit; `inf` where too few are there to leave one out."""
+    poor: str | None
+    """Why it is not to be trusted, in a sentence."""
+    draws: Step
+    """The replicates of the bootstrap: a step whose numbers are columns."""
+
+    def seconds(self, workers: int, batch: float) -> Estimate:
+        """Seconds of a step of so many workers, with so many samples each."""
+        value = float(self.step.seconds(workers, batch))
+        low, high = interval(numpy.asarray(self.draws.seconds(workers, batch)).reshape(-1))
+        return Estimate(value, min(low, value), max(high, value))
+
+
+def fit_step(
+    steps: Steps,
+    *,
+    gradient: float | None = None,
+    workers_per_machine: int | None = None,
+    reduce: Reduce = "ring",
+    overlap: float | None = None,
+    seed: int = 0,
+) -> FittedStep:
+    """Fit the model to measured steps.
+
+    gradient             bytes that are added up in a step; None where they are not known: bandwidths are then in whole
+                         gradients a second, and `from_fit` wants `parameters` to say anything about a network
+    workers_per_machine  how many workers share a machine; None where all did
+    reduce               how gradients were added up
+    overlap              where it is known; 0 for workers that send only when they have computed
+    """
+    steps.check()
+    size = COUNTED if gradient is None else gradient
+    known = Step(1.0, gradient=size, workers_per_machine=workers_per_machine, reduce=reduce, overlap=overlap or 0.0)
+    own = centres(steps.seconds)
+    chosen, error = _chosen(Problem(steps, known), own, free_overlap=overlap is None)
+    step = chosen.solved(own)
+    fitted = numpy.asarray(step.seconds(chosen.workers, chosen.batch))
+    rows = replicates(steps.seconds, fitted, parameters=len(chosen.names), seed=seed)
+    drawn = [chosen.solved(row, start=step) for row in rows]
+    columns: dict[str, Any] = {
+        name: numpy.array([[getattr(one, name)] for one in drawn], dtype=float) for name in chosen.names
+    }
+    intervals = {name: interval(column[:, 0]) for name, column in columns.items()}
+    return FittedStep(step, intervals, error, _poor(error, chosen, own), replace(step, **columns))
+
+
+def _chosen(problem: Problem, seconds: Array, *, free_overlap: bool) -> tuple[Problem, float]:
+    """The problem with those bends that make it clearly better at cells that it has not seen."""
+    best, error = problem, problem.left_out(seconds)
+    sends = "bandwidth" in problem.terms or "bandwidth_between" in problem.terms
+    ways = [("input_rate",), *([("overlap",), ("overlap", "input_rate")] if free_overlap and sends else [])]
+    for bends in ways:
+        other = problem.bent(*bends)
+        found = other.left_out(seconds)
+        if found * CLEARLY < error - _GAIN:
+            best, error = other, found
+    return best, error
+
+
+def _poor(error: float, problem: Problem, seconds: Array) -> str | None:
+    found = []
+    if problem.untold:
+        names = " and ".join(problem.untold)
+        found.append(f"these cells cannot tell {names} from the rest, so it is left out; measure another batch")
+    if math.isinf(error):
+        cells = f"{len(seconds)} cell{'s' if len(seconds) > 1 else ''}"
+        found.append(f"{len(problem.names)} numbers from {cells}: none is left to check them by; measure more")
+    elif error > POOR:
+        found.append(f"poor: cells that it has not seen are predicted {percent(error)} wrong on average")
+    if max(problem.workers) == 1:
+        found.append("all cells have one worker, so how long gradients take to be added up is not known")
+    return "; ".join(found) or None
