@@ -1,16 +1,199 @@
-"""What `tenfold.measure` returns: the cells of the grid, and what follows from them."""
+"""What `tenfold.measure` returns: the cells of the grid, what explains them, and what follows for other machines."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from tenfold.errors import BadCall
+from tenfold.machine.installed import missing
+from tenfold.scaling import curves
+from tenfold.scaling.advice import advice
+from tenfold.scaling.breakeven import breakeven
 from tenfold.scaling.cells import Cell
+from tenfold.scaling.fitting import Fitted, fit_all, simplest
+from tenfold.scaling.heldout import Heldout, heldout
+from tenfold.scaling.problem import Steps
+from tenfold.scaling.project import from_fit
+from tenfold.scaling.projection import Projection
+from tenfold.scaling.stepfit import FittedStep, fit_step
+
+if TYPE_CHECKING:
+    import pandas
+
+    from tenfold.report.parts import Report
+
+BYTES = 4  # of a number in a gradient
+BEYOND = 4  # times the most workers that were measured: as far as curves are drawn
 
 
 class ScalingStudy:
-    """How something scales."""
+    """How something scales. Several ways or engines are studies of their own: `study.of(engine="ray")`."""
 
-    def __init__(self, cells: Sequence[Cell], *, batch: int | None = None, name: str = "") -> None:
+    def __init__(
+        self, cells: Sequence[Cell], *, batch: int | None = None, name: str = "", about: Mapping[str, Any] | None = None
+    ) -> None:
         self.cells = tuple(cells)
+        """What was measured, one for each setting; `cell.seconds`, `.throughput`, `.parts`, `.memory`, `.failure`."""
         self.batch = batch
+        """Rows of a step, where one model was trained."""
         self.name = name
+        """Of the task."""
+        self._about = dict(about or {})
+
+    def of(self, *, how: str | None = None, engine: str | None = None) -> ScalingStudy:
+        """The cells of one way and one engine."""
+        wanted = {name: value for name, value in (("how", how), ("engine", engine)) if value is not None}
+        cells = [cell for cell in self.cells if all(getattr(cell.setting, k) == v for k, v in wanted.items())]
+        if not cells:
+            told = ", ".join(f"{name}={value!r}" for name, value in wanted.items())
+            raise BadCall(f"{told}: nothing was measured with that; there are {self._told_ways()}")
+        return ScalingStudy(cells, batch=self.batch, name=self.name, about=self._about)
+
+    # -- what explains it ---------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def laws(self) -> list[Fitted]:
+        """Amdahl's, Gustafson's and the Universal Scalability Law for the largest size, best first; poor ones say so."""
+        cells = self._one_way("laws")
+        growing = curves.growing(cells)
+        found = fit_all(*_points(curves.fixed(cells)))
+        if growing is not None and len(growing.workers) > 1:
+            scaled = {one.law.name: one for one in fit_all(*_points(growing), scaled=True)}
+            found = [scaled["Gustafson"] if one.law.name == "Gustafson" else one for one in found]
+        return found
+
+    @property
+    def law(self) -> Fitted | None:
+        """The simplest of those that predict best what they have not seen; None where too little was measured."""
+        return simplest([one for one in self.laws if one.law.name != "Gustafson"])
+
+    @functools.cached_property
+    def step(self) -> FittedStep:
+        """The step-time model: compute for the local batch, adding up of gradients, overlap, a ceiling of the input."""
+        cells = [cell for cell in self._one_way("step") if cell.setting.how in (None, "synchronous")]
+        cells = [cell for cell in cells if all((taken.steps or 0) > 1 for taken in cell.repeats)]
+        if self.batch is None or not cells:
+            raise BadCall("step: there is a step-time model where one model was trained, synchronously, for some steps")
+        parameters = cells[0].repeats[0].parameters
+        gradient = None if parameters is None else float(BYTES * parameters)
+        return fit_step(_steps(cells, self.batch), gradient=gradient, overlap=0.0)
+
+    @functools.cached_property
+    def heldout(self) -> Heldout:
+        """How well cells are predicted by a fit of the others."""
+        return heldout(self._one_way("heldout"))
+
+    # -- what follows -------------------------------------------------------------------------------------------------
+
+    @property
+    def breakeven(self) -> dict[int, float]:
+        """For each number of workers, the size above which they are faster than the fewest; `inf` where they never are."""
+        return breakeven(self._one_way("breakeven"))
+
+    @property
+    def advice(self) -> list[str]:
+        """What to do, in a few sentences with numbers."""
+        return advice(self.cells, batch=self.batch)
+
+    def project(self, workers: int | Sequence[int], *, batch: float | None = None, **given: Any) -> Projection:
+        """The same training on machines that are not here: `study.project(64, network="25Gbit", device_speed=2.0)`.
+
+        batch    samples of each worker in a step; those of the measured cells, all in one worker, where it is not given
+        given    what `tenfold.project` takes; what is not given stays as it was measured
+        """
+        return from_fit(self.step, workers, batch=float(self.batch or 1) if batch is None else batch, **given)
+
+    # -- what it looks like -------------------------------------------------------------------------------------------
+
+    def report(self) -> Report:
+        """A page about it, as `save` writes it."""
+        from tenfold.report import of_cells
+
+        return of_cells.report(self.cells, self._sentences(), self._curves(), title=self._title, about=self._about)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write it as a page (.html), as text (.md), for programs (.json), or as a picture (.png)."""
+        return self.report().save(path)
+
+    def frame(self) -> pandas.DataFrame:
+        """A row for each cell."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise missing("pandas, which ScalingStudy.frame() needs,", "pandas") from error
+        return pandas.DataFrame([_row(cell) for cell in self.cells])
+
+    def __str__(self) -> str:
+        lines = [f"{cell.setting}: {_told(cell)}" for cell in self.cells]
+        return "\n".join([*lines, *self.advice])
+
+    def __repr__(self) -> str:
+        failed = sum(cell.failure is not None for cell in self.cells)
+        return f"<ScalingStudy of {self.name}: {len(self.cells)} cells{f', {failed} failed' if failed else ''}>"
+
+    @property
+    def _title(self) -> str:
+        return f"How {self.name} scales" if self.name else "How it scales"
+
+    def _sentences(self) -> list[str]:
+        """Advice, and how far fits can be trusted."""
+        told = list(self.advice)
+        if len(curves.ways(self.cells)) == 1:
+            told += [f"{law}." for law in self.laws if law.is_fitted] + [f"Checked: {self.heldout}."]
+        return told
+
+    def _curves(self) -> dict[str, list[tuple[float, float, float, float]]]:
+        """What the law says, up to some times the workers that were measured."""
+        if len(curves.ways(self.cells)) != 1 or self.law is None:
+            return {}
+        most = BEYOND * max(cell.setting.workers for cell in self.cells)
+        found = []
+        for workers in sorted({*range(1, min(most, 32) + 1), *(most * part // 32 for part in range(1, 33))} - {0}):
+            estimate = self.law.throughput(workers)
+            found.append((float(workers), estimate.value, estimate.low, estimate.high))
+        return {self.law.law.name: found}
+
+    def _one_way(self, what: str) -> Sequence[Cell]:
+        if len(curves.ways(self.cells)) > 1:
+            raise BadCall(f"{what}: there are {self._told_ways()}; say which with study.of(how=..., engine=...)")
+        return self.cells
+
+    def _told_ways(self) -> str:
+        found = dict.fromkeys((cell.setting.how, cell.setting.engine) for cell in self.cells)
+        return "; ".join(f"how={how!r}, engine={engine!r}" for how, engine in found)
+
+
+def _points(curve: curves.Curve) -> tuple[tuple[int, ...], tuple[tuple[float, ...], ...]]:
+    return curve.workers, curve.throughput
+
+
+def _steps(cells: Sequence[Cell], batch: int) -> Steps:
+    """What a step took in each cell, without getting ready and without what the caller did."""
+    seconds, compute, communication = [], [], []
+    for cell in cells:
+        steady = [(taken, (taken.steps or 2) - 1) for taken in cell.repeats]
+        seconds.append([(t.seconds - t.parts["startup"] - t.parts["rest"]) / count for t, count in steady])
+        compute.append(sum(t.parts["compute"] / count for t, count in steady) / len(steady))
+        communication.append(sum(t.parts["communication"] / count for t, count in steady) / len(steady))
+    workers = [cell.setting.workers for cell in cells]
+    return Steps(workers, [batch / count for count in workers], seconds, compute, communication)
+
+
+def _row(cell: Cell) -> dict[str, Any]:
+    found: dict[str, Any] = {**asdict(cell.setting), "repeats": len(cell.repeats), "failure": cell.failure}
+    if cell.repeats:
+        found |= {"seconds": cell.seconds, "spread": cell.spread, "throughput": cell.throughput}
+        found |= cell.parts | {"memory": cell.memory, "cpu": cell.repeats[0].cpu, "energy": cell.repeats[0].energy}
+    return found
+
+
+def _told(cell: Cell) -> str:
+    if not cell.repeats:
+        return cell.failure or "not measured: the budget was spent"
+    share = max(cell.parts, key=lambda name: cell.parts[name])
+    return f"{cell.seconds:.3g} s, {cell.throughput:,.0f} a second, mostly {share} ({cell.parts[share]:.3g} s)"
