@@ -8,12 +8,12 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from tenfold.dispatch.progress import duration
 from tenfold.errors import TaskError, ValueUnreadable
 from tenfold.journal.store import Journal
 from tenfold.machine.installed import missing
 from tenfold.plan.needs import readable
 from tenfold.work.outcome import Failure, Outcome, Report, Unopened, shorten
+from tenfold.work.times import duration
 
 if TYPE_CHECKING:
     import pandas

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from tenfold.dispatch.progress import duration
 from tenfold.dispatch.results import Results
 from tenfold.errors import BadCall, TenfoldError
 from tenfold.machine.installed import missing
 from tenfold.search.objective import Objective
 from tenfold.search.suggestions import Suggestions, library, quiet
 from tenfold.search.trial import Trial
+from tenfold.work.times import duration
 
 if TYPE_CHECKING:
     import optuna
