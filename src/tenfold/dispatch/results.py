@@ -106,6 +106,11 @@ class Results(Sequence[Any]):
                 return _missing(index)
         return self._block[index - self._block[0].index]
 
+    @property
+    def journal(self) -> Journal:
+        """What happened, for reports."""
+        return self._journal
+
     # -- more than values ---------------------------------------------------------------------------------------
 
     @property

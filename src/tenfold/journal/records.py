@@ -10,10 +10,12 @@ from itertools import islice
 from pathlib import Path
 
 from tenfold.errors import RunUnusable
+from tenfold.journal import keeping
 from tenfold.journal.folder import Folder, is_run
 from tenfold.journal.store import Journal
 from tenfold.work.outcome import Failure, Outcome
 
+UNDER_WAY = ".preparing-*/parts"
 NEARBY = 8  # runs that are named where there is none
 DEPTH = 4  # folders below the one that was asked for
 SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__"})  # hidden ones, such as .venv, anyway
@@ -89,6 +91,12 @@ def record_of(journal: Journal, path: Path) -> Record:
     is_finished = tasks is not None and done + failed >= tasks
     state = "running" if Folder(path).in_use() else "finished" if is_finished else "unfinished"
     return Record(path, journal.meta("verb") or "", journal.meta("function") or "", tasks, done, failed, last, state)
+
+
+def place(path: Path) -> Path:
+    """The folder of the run that a path stands for: a prepared set has that of its making, or of the call at work."""
+    work = sorted(path.glob(UNDER_WAY), key=lambda found: found.stat().st_mtime) if path.is_dir() else []
+    return next((found for found in (path, path / keeping.NAME, *reversed(work)) if is_run(found)), path)
 
 
 def earlier(journal: Journal, outcome: Outcome) -> list[Failure]:

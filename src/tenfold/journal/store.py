@@ -291,6 +291,13 @@ class Journal:
         for first, ok, took, *others in self._paged(f"SELECT {columns} FROM outcomes WHERE first > ? ORDER BY first"):
             yield Span(first, bool(ok), array.array("d", took), *others)
 
+    def failed_spans(self) -> Iterator[Span]:
+        """When and where attempts failed, also those that were tried again."""
+        columns = "rowid, task, seconds, ended, seat, attempt"
+        rows = self._paged(f"SELECT {columns} FROM attempts WHERE rowid > ? ORDER BY rowid")
+        for _, task, took, ended, seat, attempt in rows:
+            yield Span(task, False, (took,), ended - took, 0, seat, attempt)
+
     def attempts(self, index: int) -> list[Failure]:
         """Why earlier attempts at a task failed."""
         rows = self._read("SELECT failure FROM attempts WHERE task = ? ORDER BY rowid", index)
