@@ -114,7 +114,7 @@ def test_ctrl_c_says_how_to_continue(run: Run, monkeypatch: pytest.MonkeyPatch) 
         interrupt.add_note("3/10 done; the same call continues the run in 'x'")
         raise interrupt
 
-    monkeypatch.setattr("tenfold.cli.records.find", interrupted)
+    monkeypatch.setattr("tenfold.journal.records.find", interrupted)
     result = run("runs")
     assert result.exit_code == 130
     assert "interrupted\n3/10 done; the same call continues the run in 'x'\n" in result.stderr
@@ -127,7 +127,7 @@ def test_our_warnings_are_for_people_and_others_stay(run: Run, monkeypatch: pyte
         warnings.warn_explicit("yours", UserWarning, "train.py", 7)
         return []
 
-    monkeypatch.setattr("tenfold.cli.records.find", warn)
+    monkeypatch.setattr("tenfold.journal.records.find", warn)
     with pytest.warns(UserWarning, match="yours"):  # pytest stands where Python's own printing would be
         told = run("runs").stderr
     assert "warning: torch is slow\n" in told

@@ -14,7 +14,7 @@ import pytest
 from calls import Run
 
 import tenfold
-from tenfold.cli import records
+from tenfold.journal import records
 
 
 def shown(run: Run, *words: str) -> Any:

@@ -9,8 +9,9 @@
     prepare.py    a function of a file over a data set     objects.py   what was typed -> data, models, metrics
     predict.py    a model over a data set                  sets.py      what prepare and predict share
     evaluate.py   scores of a model
-    runs.py       runs below a folder                      records.py   reads a run folder
+    runs.py       runs below a folder
     show.py       one run                                  story.py     what there is to tell of it
+    report.py     a page about one run
     warm.py       a nursery for the next scripts
     demo.py       trains small Keras models                digits.py    one of them, in a worker
     say.py        tables, notes and JSON

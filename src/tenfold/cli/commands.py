@@ -37,6 +37,7 @@ COMMANDS = {
     "evaluate": "Score a model on data larger than memory, in parallel.",
     "runs": "List the runs below a folder.",
     "show": "Show one run: its tasks, values, reports and failures.",
+    "report": "Write a page about one run: what came of it, when and where tasks ran, and why some failed.",
     "warm": "Keep frameworks imported, so that the next scripts start at once.",
 }
 """Name -> the first line of its help; a test compares them with the commands' own."""

@@ -13,7 +13,8 @@ import click
 
 import tenfold
 from tenfold import frameworks
-from tenfold.cli import digits, records, say
+from tenfold.cli import digits, say
+from tenfold.journal import records
 from tenfold.journal.folder import is_run
 from tenfold.machine import installed
 from tenfold.nursery import warming

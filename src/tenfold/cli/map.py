@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import tenfold
-from tenfold.cli import given, load, records, say
+from tenfold.cli import given, load, say
 from tenfold.cli.options import settings as call_settings
 from tenfold.errors import BadCall, TasksFailed
+from tenfold.journal import records
 from tenfold.journal.folder import is_run
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from tenfold.cli import records, say
-from tenfold.cli.records import Record
+from tenfold.cli import say
+from tenfold.journal import records
+from tenfold.journal.records import Record
 
 STYLES = {"running": "yellow", "finished": "green", "unfinished": "cyan", "unreadable": "red"}
 

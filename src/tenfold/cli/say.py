@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
-import math
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import click
@@ -19,12 +16,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tenfold.dispatch.progress import duration
 from tenfold.work.outcome import Failure, Outcome, shorten
+from tenfold.work.plain import plain as plain
+from tenfold.work.times import moment as moment
+from tenfold.work.times import took as took
 
 UNKNOWN_WIDTH = 400  # columns where there is no terminal to ask: in a pipe, a row is a line
-ARRAY_SHOWN = 1000  # elements; a longer array is told by its shape
-DEPTH = 50  # lists in lists; a list may hold itself
 
 json_option: Callable[[Any], Any] = click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON on stdout, and nothing else there."
@@ -73,16 +70,6 @@ def ago(moment: float | None) -> str:
     return "just now" if seconds < 5 else f"{int(seconds)} seconds ago"
 
 
-def moment(seconds: float) -> str:
-    """A time of the clock, here."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
-
-
-def took(seconds: float) -> str:
-    """A length of time; short ones in milliseconds."""
-    return duration(seconds) if seconds >= 0.1 else f"{1000 * seconds:.1f} ms"
-
-
 # -- JSON -------------------------------------------------------------------------------------------------------
 
 
@@ -118,37 +105,6 @@ def emit(result: Mapping[str, Any]) -> None:
             write(json.dumps(plain(value)))
     write("\n}\n")
     sys.stdout.flush()
-
-
-def plain(value: Any, depth: int = DEPTH) -> Any:
-    """The value as JSON can hold it; what it cannot is shown as Python would, shortened."""
-    row = getattr(value, "__tenfold_row__", None)
-    if row is not None and not isinstance(value, type):
-        value = row()
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None  # JSON has no word for them
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, Mapping) and depth:
-        return {str(key): plain(item, depth - 1) for key, item in value.items()}
-    if isinstance(value, list | tuple) and depth:
-        return [plain(item, depth - 1) for item in value]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type) and depth:
-        return {field.name: plain(getattr(value, field.name), depth - 1) for field in dataclasses.fields(value)}
-    return _array(value) if hasattr(value, "dtype") and hasattr(value, "shape") else shorten(value)
-
-
-def _array(value: Any) -> Any:
-    """Scalars and arrays of NumPy, PyTorch, TensorFlow, JAX and pandas."""
-    try:
-        array = value if hasattr(value, "tolist") else value.numpy()
-        if math.prod(array.shape) <= ARRAY_SHOWN:
-            return plain(array.tolist())
-        return {"shape": list(array.shape), "dtype": str(array.dtype)}
-    except Exception:  # an array on a device that is not here, a type of its own: its picture has to do
-        return shorten(value)
 
 
 # -- tasks ------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +9,14 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from tenfold.cli import records, say, story
-from tenfold.cli.records import Record
+from tenfold.cli import say, story
 from tenfold.cli.story import RunStory, TaskStory
-from tenfold.errors import RunUnusable
-from tenfold.journal.folder import is_run
+from tenfold.journal import records
+from tenfold.journal.records import Record
 from tenfold.plan.needs import readable
 from tenfold.work.outcome import Failure, Report, describe, shorten
 
 SHOWN = 10  # tasks, and failures with their tracebacks
-NEARBY = 8
 VALUE_SHOWN = 10_000  # characters of one task's value
 
 
@@ -33,8 +30,7 @@ def command(run: Path, task: int | None, every: bool, as_json: bool) -> None:
 
     Values are pickles, and opening one can run code: look at runs of people you trust.
     """
-    if not is_run(run):
-        raise RunUnusable(_no_run(run))
+    records.check(run)
     with say.stdout_for_json(as_json), records.opened(run) as journal:  # some frameworks print when they are imported
         found: RunStory | TaskStory
         found = (
@@ -46,14 +42,6 @@ def command(run: Path, task: int | None, every: bool, as_json: bool) -> None:
         _show_run(say.screen(), found)
     else:
         _show_task(found)
-
-
-def _no_run(path: Path) -> str:
-    start = path if path.is_dir() else next((parent for parent in path.parents if parent.is_dir()), Path())
-    near = [str(found) for found in islice(records.find(start), NEARBY + 1)]
-    more = ", ..." if len(near) > NEARBY else ""
-    told = f"runs nearby: {', '.join(near[:NEARBY])}{more}" if near else f"there is none in or below {str(start)!r}"
-    return f"{str(path)!r} {'holds no run' if path.exists() else 'does not exist'}; {told}"
 
 
 # -- a run ------------------------------------------------------------------------------------------------------

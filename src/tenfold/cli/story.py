@@ -7,9 +7,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tenfold.cli import records, say
-from tenfold.cli.records import Record
+from tenfold.cli import say
 from tenfold.errors import BadCall
+from tenfold.journal import records
+from tenfold.journal.records import Record
 from tenfold.journal.store import Journal
 from tenfold.work.outcome import Failure, Outcome, Report
 
@@ -72,7 +73,7 @@ def of_run(journal: Journal, path: Path, most: int | None) -> RunStory:
     last = {report.index: [report] for report in journal.reports()}
 
     def story(outcome: Outcome) -> TaskStory:
-        earlier = _earlier(journal, outcome) if outcome.attempts > 1 or outcome.failure is not None else []
+        earlier = records.earlier(journal, outcome)
         return TaskStory(outcome.index, outcome, last.get(outcome.index, []), earlier)
 
     done = [story(outcome) for outcome in islice(journal.outcomes(ok=True), most)]
@@ -89,10 +90,5 @@ def of_task(journal: Journal, path: Path, index: int) -> TaskStory:
         outcome = None
     if outcome is None and record.tasks is not None and index >= record.tasks:
         raise BadCall(f"--task {index}: the run in {str(path)!r} has {record.tasks} tasks, counted from 0")
-    earlier = _earlier(journal, outcome) if outcome is not None else journal.attempts(index)
+    earlier = records.earlier(journal, outcome) if outcome is not None else journal.attempts(index)
     return TaskStory(index, outcome, list(journal.reports(index)), earlier)
-
-
-def _earlier(journal: Journal, outcome: Outcome) -> list[Failure]:
-    attempts = journal.attempts(outcome.index)
-    return attempts if outcome.failure is None else attempts[:-1]

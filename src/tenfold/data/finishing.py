@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -26,8 +26,8 @@ RETIRED = "retired"
 """Holds the manifest of the set that is replaced, which says what of it is to go, also after a kill."""
 
 
-def finish(work: Path, to: Path, found: Manifest) -> None:
-    """Make the set in `to` of the pieces in `work`."""
+def finish(work: Path, to: Path, found: Manifest, add: Callable[[Path], None]) -> None:
+    """Make the set in `to` of the pieces in `work`; `add` may put more into the folder that is moved there."""
     ready = work / READY
     shutil.rmtree(ready, ignore_errors=True)
     ready.mkdir()
@@ -37,6 +37,7 @@ def finish(work: Path, to: Path, found: Manifest) -> None:
     if faults:
         lines = "".join(f"{json.dumps(asdict(fault))}\n" for fault in faults)
         (ready / manifest.QUARANTINE).write_text(lines)
+    add(ready)
     found.write(work / FINISHED)
     move(work, to)
 

@@ -9,6 +9,7 @@ import time
 from typing import Any, TextIO
 
 from tenfold.work.outcome import Report
+from tenfold.work.times import duration
 
 FIRST_LINE_AFTER = 0.5  # a call that is over sooner needs no line
 LOG_EVERY = 10.0  # seconds between lines in a log, doubled each time up to ten minutes
@@ -191,12 +192,3 @@ def _in_notebook() -> bool:
     shell = sys.modules.get("IPython")
     current = shell.get_ipython() if shell is not None and hasattr(shell, "get_ipython") else None
     return current is not None and type(current).__name__ == "ZMQInteractiveShell"
-
-
-def duration(seconds: float) -> str:
-    """Seconds for people."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"

@@ -8,12 +8,12 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from tenfold.dispatch.progress import duration
 from tenfold.errors import TaskError, ValueUnreadable
 from tenfold.journal.store import Journal
 from tenfold.machine.installed import missing
 from tenfold.plan.needs import readable
 from tenfold.work.outcome import Failure, Outcome, Report, Unopened, shorten
+from tenfold.work.times import duration
 
 if TYPE_CHECKING:
     import pandas
@@ -105,6 +105,11 @@ class Results(Sequence[Any]):
             except LookupError:
                 return _missing(index)
         return self._block[index - self._block[0].index]
+
+    @property
+    def journal(self) -> Journal:
+        """What happened, for reports."""
+        return self._journal
 
     # -- more than values ---------------------------------------------------------------------------------------
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from tenfold.dispatch.progress import duration
 from tenfold.dispatch.results import Results
 from tenfold.errors import BadCall, TenfoldError
 from tenfold.machine.installed import missing
 from tenfold.search.objective import Objective
 from tenfold.search.suggestions import Suggestions, library, quiet
 from tenfold.search.trial import Trial
+from tenfold.work.times import duration
 
 if TYPE_CHECKING:
     import optuna
@@ -127,6 +129,15 @@ class Study:
             return studies.importance(self.importance(), name)
         draw = {"history": studies.history, "parallel": studies.parallel, "slices": studies.slices}[what]
         return draw(self.trials, name, sign)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write a report of the study: `.html`, a page that needs nothing else; `.md`, `.json` or `.png`."""
+        from tenfold.report import of_tune, tasks
+
+        journal = self.results.journal
+        folder = journal.folder.path if journal.folder is not None else None
+        run = tasks.read(journal, folder, "tune")
+        return of_tune.report(run, self.trials, self._objective).save(path)
 
     def to_optuna(self) -> optuna.Study:
         """The same trials as a study of Optuna's, for everything that Optuna can do with one."""

@@ -21,12 +21,14 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from tenfold.errors import RunUnusable
 from tenfold.journal import digest
+from tenfold.journal.block import Block as Block
+from tenfold.journal.block import Span
 from tenfold.journal.folder import Folder, write_whole
 from tenfold.journal.kept import Kept
 from tenfold.work import parcel
@@ -57,28 +59,6 @@ CREATE TABLE IF NOT EXISTS sessions (
     id INTEGER PRIMARY KEY, began REAL NOT NULL, ended REAL, pid INTEGER NOT NULL, about TEXT NOT NULL);
 """
 _COLUMNS = "first, count, ok, kind, value, failure, seconds, started, peak, seat, worker, attempts, items"
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Consecutive tasks that were done by one worker in one go."""
-
-    first: int
-    """Index of the first."""
-    seconds: Sequence[float]
-    """How long each took; as many as there are tasks."""
-    peak: int
-    """Most resident memory of the worker so far."""
-    seat: int
-    """Where."""
-    worker: str
-    """Who."""
-    attempts: int
-    """How often each was started."""
-    items: Sequence[Any]
-    """What they were given."""
-    digests: bytes = b""
-    """Of the items, one after the other; empty where nothing will be resumed."""
 
 
 class Journal:
@@ -253,11 +233,6 @@ class Journal:
         ((done, failed),) = self._read("SELECT TOTAL(count * ok), TOTAL(count * (1 - ok)) FROM outcomes")
         return int(done), int(failed)
 
-    def taken(self) -> list[tuple[int, float, float, int]]:
-        """(seat, started, seconds, peak) of every block, without its values."""
-        rows = self._read("SELECT seat, started, seconds, peak FROM outcomes")
-        return [(seat, started, sum(array.array("d", seconds)), peak) for seat, started, seconds, peak in rows]
-
     def digest(self, index: int) -> bytes:
         """The digest of a finished task's item; empty where none was kept."""
         rows = self._read("SELECT first, digests FROM outcomes WHERE first <= ? ORDER BY first DESC LIMIT 1", index)
@@ -301,10 +276,27 @@ class Journal:
 
     def reports(self, index: int | None = None) -> Iterator[Report]:
         """What tasks reported, in the order of their reports."""
-        where, values = ("", ()) if index is None else ("WHERE task = ?", (index,))
-        rows = self._read(f"SELECT task, attempt, step, at, vals FROM reports {where} ORDER BY rowid", *values)
-        for task, attempt, step, at, text in rows:
+        where, values = ("", ()) if index is None else ("task = ? AND", (index,))
+        query = f"SELECT rowid, task, attempt, step, at, vals FROM reports WHERE {where} rowid > ? ORDER BY rowid"
+        for _, task, attempt, step, at, text in self._paged(query, *values):
             yield Report(task, attempt, step, json.loads(text), at)
+
+    def reporting(self) -> list[int]:
+        """The tasks that have reported, in order."""
+        return [task for (task,) in self._read("SELECT DISTINCT task FROM reports ORDER BY task")]
+
+    def spans(self) -> Iterator[Span]:
+        """When and where tasks ran, in their order; no value is opened."""
+        columns = "first, ok, seconds, started, peak, seat, attempts"
+        for first, ok, took, *others in self._paged(f"SELECT {columns} FROM outcomes WHERE first > ? ORDER BY first"):
+            yield Span(first, bool(ok), array.array("d", took), *others)
+
+    def failed_spans(self) -> Iterator[Span]:
+        """When and where attempts failed, also those that were tried again."""
+        columns = "rowid, task, seconds, ended, seat, attempt"
+        rows = self._paged(f"SELECT {columns} FROM attempts WHERE rowid > ? ORDER BY rowid")
+        for _, task, took, ended, seat, attempt in rows:
+            yield Span(task, False, (took,), ended - took, 0, seat, attempt)
 
     def attempts(self, index: int) -> list[Failure]:
         """Why earlier attempts at a task failed."""
@@ -318,15 +310,16 @@ class Journal:
         return dict(zip(_COLUMNS.split(", "), rows[0], strict=True))
 
     def _rows(self, where: str) -> Iterator[dict[str, Any]]:
-        """Rows in order, a few at a time: nobody else is kept from the database while they are read."""
-        after = -1
         joint = f"{where} AND" if where else "WHERE"
-        while True:
-            rows = self._read(f"SELECT {_COLUMNS} FROM outcomes {joint} first > ? ORDER BY first LIMIT 64", after)
-            if not rows:
-                return
-            for row in rows:
-                yield dict(zip(_COLUMNS.split(", "), row, strict=True))
+        query = f"SELECT {_COLUMNS} FROM outcomes {joint} first > ? ORDER BY first"
+        for row in self._paged(query, most=64):  # values are in them
+            yield dict(zip(_COLUMNS.split(", "), row, strict=True))
+
+    def _paged(self, query: str, *values: Any, most: int = 1024) -> Iterator[Any]:
+        """Rows in the order of their first column, some at a time: nobody else is kept from the database meanwhile."""
+        after = -1
+        while rows := self._read(f"{query} LIMIT {most}", *values, after):
+            yield from rows
             after = rows[-1][0]
 
     def _outcomes(self, row: dict[str, Any]) -> list[Outcome]:

@@ -84,17 +84,12 @@ class Search:
         found = self.trials[trial]
         self._known.discard((trial, found.steps))
         every = self._made.take(found, ends)
+        found.become(every)
         reasons = {end.why for end in every}
-        if None in reasons or found.values is None:
-            found.state, found.values = "failed", None
-        elif "pruned" in reasons:
-            found.state = "pruned"
-        elif "paused" in reasons:
-            found.state = "pruned"  # until it is promoted
+        if found.state == "pruned" and "pruned" not in reasons:  # it may be promoted
             self._ends[trial] = every
             self._pruner.reached(trial, found.steps, self._sign * found.value)
-        else:
-            found.state = "complete"
+        elif found.state == "complete":
             self._pruner.ended(trial, {step: self._sign * value for step, value in found.curve.items()})
         self._suggestions.tell(trial, found.values, found.curve, complete=found.state == "complete")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -29,6 +30,16 @@ class Objective:
     def sign(self) -> int:
         """-1 where more of the first is better."""
         return -1 if self.directions[0] == "maximize" else 1
+
+    def to_json(self) -> str:
+        """For the journal of a study."""
+        return json.dumps([self.names, self.directions])
+
+    @classmethod
+    def from_json(cls, text: str) -> Objective:
+        """From there."""
+        names, directions = json.loads(text)
+        return cls(tuple(names), tuple(directions))
 
     def read(self, leg: Leg, outcome: Outcome) -> End:
         """How a leg ended."""

@@ -103,14 +103,10 @@ class Population:
     def tell(self, trial: int, ends: Sequence[End]) -> None:
         found = self.trials[trial]
         every = self._made.take(found, ends)
-        reasons = {end.why for end in every}
-        if None in reasons or found.values is None:
-            found.state, found.values = "failed", None
-        elif "paused" in reasons:
-            found.state = "pruned"  # until the next generation
+        found.become(every)
+        if found.state == "pruned":  # until the next generation
             self._ends[trial] = every
-        else:
-            found.state = "complete"
+        elif found.state == "complete":
             self._ends.pop(trial, None)
         self._suggestions.tell(trial, found.values, found.curve, complete=found.state == "complete")
 

@@ -104,6 +104,14 @@ class Trial:
         """Where its results are."""
         self._results, self._refit = results, refit
 
+    def become(self, ends: Sequence[End]) -> None:
+        """What it is, now that its folds have ended so; one that is paused counts as pruned until it goes on."""
+        reasons = {end.why for end in ends}
+        if None in reasons or self.values is None:
+            self.state, self.values = "failed", None
+        else:
+            self.state = "pruned" if reasons & {"pruned", "paused"} else "complete"
+
     def take(self, ends: Sequence[End], seconds: float) -> None:
         """What has become of its folds by now; `seconds` are those of the legs that are new."""
         self.places = [end.index for end in ends]

@@ -29,6 +29,7 @@ from tenfold.journal.store import Journal
 from tenfold.nursery import used
 from tenfold.plan.choose import Plan, choose
 from tenfold.plan.needs import needs
+from tenfold.report.provenance import provenance
 from tenfold.verbs import observed
 from tenfold.work.run import Job
 
@@ -150,8 +151,9 @@ def opened(
     timeout = None if settings.timeout == math.inf else settings.timeout
     chosen = choice(settings.engine, settings.workers)
     abilities = chosen.engine.abilities
+    machines = chosen.engine.machines()
     plan = choose(
-        chosen.engine.machines(),
+        machines,
         needs(settings.cpus, settings.gpus, settings.memory),
         abilities,
         workers=chosen.workers,
@@ -163,10 +165,14 @@ def opened(
     pace = Pace(abilities.seconds_per_batch, one_by_one=plan.isolate)
     with _journal(settings.run, fresh=settings.fresh) as journal, _tasks_folder(journal) as tasks:
         _recognise(journal, verb, task, {"seed": str(settings.seed), **parts}, total)
-        journal.begin_session({"engine": engines.name_of(chosen.engine), "workers": len(plan.seats), "plan": str(plan)})
+        members = used.members(task)
+        about = {"engine": engines.name_of(chosen.engine), "workers": len(plan.seats), "plan": str(plan)}
+        if journal.folder is not None:  # of a call without a run, nobody will ask
+            about |= provenance(machines, members)
+        journal.begin_session(about)
         limit = timeout if abilities.stops in ("alarm", "there") else None
         alone = abilities.processes or not abilities.parallel
-        job = Job(settings.seed, str(tasks), journal.folder is None, used.members(task), alone, limit)
+        job = Job(settings.seed, str(tasks), journal.folder is None, members, alone, limit)
         watch = progresses.watch(settings.progress, total, already=journal.counts()[0])
         began = time.time()
         with contextlib.closing(watch):

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tenfold.dispatch.progress import duration
 from tenfold.fuse.fit import Fit
 from tenfold.fuse.portrait import difference
 from tenfold.fuse.survey import Finding, Survey
 from tenfold.plan.needs import readable
 from tenfold.verbs.map import map  # noqa: A004
+from tenfold.work.times import duration
 
 
 @dataclass(frozen=True, slots=True)

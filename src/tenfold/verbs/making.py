@@ -27,7 +27,7 @@ from tenfold.errors import BadCall, TaskDied, TaskOutOfMemory, TasksFailed, Task
 from tenfold.journal import fingerprint
 from tenfold.verbs.call import Settings
 from tenfold.verbs.map import over
-from tenfold.verbs.workplace import Workplace
+from tenfold.verbs.workplace import PARTS, Workplace
 from tenfold.work import seeds
 from tenfold.work.outcome import Outcome
 
@@ -56,6 +56,8 @@ class Recipe:
     """Of the files."""
     least: int = 1
     """Samples of a part, where a single one is hardly any work."""
+    verb: str = "prepare"
+    """What was called."""
 
     def identity(self, seed: int) -> dict[str, str]:
         """What makes other rows of the same samples."""
@@ -124,8 +126,9 @@ def _pieces(
 
     coming = parts if parts is not None else _streamed(recipe, kept, place.work)
     first = partial(FirstAlone, begun=begun)
-    run = replace(settings, run=place.work / "parts")
-    pieces = _map(recipe.task(place.work, kept), coming, run, collects=recipe.quarantines, feed_of=first)
+    run = replace(settings, run=place.work / PARTS)
+    mapped = partial(over, verb=recipe.verb)
+    pieces = _map(mapped, recipe.task(place.work, kept), coming, run, collects=recipe.quarantines, feed_of=first)
     rows = sum(piece.rows for piece in pieces)
     if not rows:
         _refuse_empty(pieces)
@@ -153,11 +156,17 @@ def _streamed(recipe: Recipe, kept: dict[str, Kept], work: Path) -> Iterator[Par
 
 
 def _map(
-    task: Preparing, parts: Iterable[Part], settings: Settings, *, collects: bool, feed_of: Callable[..., Feed] = Feed
+    mapped: Callable[..., Results],
+    task: Preparing,
+    parts: Iterable[Part],
+    settings: Settings,
+    *,
+    collects: bool,
+    feed_of: Callable[..., Feed] = Feed,
 ) -> list[Piece]:
     if collects:  # an innocent sample must not be left out because its worker was killed
         settings = replace(settings, retries=max(1, settings.retries))
-    results = over(task, parts, settings, on_error="collect" if collects else "stop", feed_of=feed_of)
+    results = mapped(task, parts, settings, on_error="collect" if collects else "stop", feed_of=feed_of)
     _raise_ours(results, collects=collects)
     pieces = [value for value in results if isinstance(value, Piece)]
     failed = [(outcome, _part_of(outcome, parts)) for outcome in results.outcomes if outcome.failure is not None]
@@ -168,7 +177,7 @@ def _map(
     mark = zlib.crc32(repr([one.start for one in alone]).encode())
     seed = seeds.number(settings.seed, mark)
     settings = replace(settings, run=f"{settings.run}-apart-{mark:08x}", seed=seed)
-    return pieces + _map(task, alone, settings, collects=collects)
+    return pieces + _map(mapped, task, alone, settings, collects=collects)
 
 
 def _raise_ours(results: Results, *, collects: bool) -> None:

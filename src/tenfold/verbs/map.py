@@ -60,10 +60,11 @@ def over(
     *,
     on_error: OnError,
     feed_of: Callable[..., Feed] = Feed,
+    verb: str = "map",
 ) -> Results:
-    """Every task, whatever becomes of it; `feed_of` says in which order they go."""
+    """Every task, whatever becomes of it; `feed_of` says in which order they go, `verb` whose they are."""
     total = len(items) if isinstance(items, Sized) else None
-    with opened("map", task, settings, total=total, on_error=on_error, parts={}) as call:
+    with opened(verb, task, settings, total=total, on_error=on_error, parts={}) as call:
         if grouped.is_grouped(task):
             feed = grouped.run(task, list(items), call)
         else:

@@ -42,7 +42,7 @@ def note(task: object, journal: Journal, began: float, seats: int) -> None:
     if watching is None:
         return
     looked = time.monotonic()
-    blocks = [block for block in journal.taken() if block[1] >= began]
+    spans = [span for span in journal.spans() if span.started >= began]
     if getattr(task, "notes_spent", False):
         spells = [
             Spell(found.seat, found.started, found.seconds, getattr(found.value, "spent", {}))
@@ -50,7 +50,7 @@ def note(task: object, journal: Journal, began: float, seats: int) -> None:
             if found.started >= began
         ]
     else:
-        spells = [Spell(seat, started, seconds, {}) for seat, started, seconds, _ in blocks]
-    memory = sum(max(peak for place, _, _, peak in blocks if place == seat) for seat in {block[0] for block in blocks})
+        spells = [Spell(span.seat, span.started, sum(span.seconds), {}) for span in spans]
+    memory = sum(max(span.peak for span in spans if span.seat == seat) for seat in {span.seat for span in spans})
     watching.shifts.append(Shift(began, seats, tuple(spells), memory))
     watching.seconds += time.monotonic() - looked

@@ -76,7 +76,9 @@ def predict(
         raise BadCall("; ".join(faults))
     stores.needed(format)
     function = Predicting(opened, roles.x, batch_size)
-    recipe = Recipe(function, found, batched=True, batch=None, quarantines=False, format=format, least=LEAST)
+    recipe = Recipe(
+        function, found, batched=True, batch=None, quarantines=False, format=format, least=LEAST, verb="predict"
+    )
     if to is not None:
         return make(recipe, to, settings, fresh=fresh)
     with tempfile.TemporaryDirectory(prefix="tenfold-") as folder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -115,7 +116,8 @@ def _run(call: Call, terms: Terms, *, resumable: bool) -> Roll:
         feed = Feed(range(count), call.journal, resumable=resumable)
         task = Worker(replace(terms, ticket=roll.ticket))
         call.run(lambda: call.crew(task, call.job), feed)
-        call.journal.set_meta(count=str(count))
+    before = json.loads(call.journal.meta("events") or "[]")
+    call.journal.set_meta(count=str(count), events=json.dumps([*before, *roll.events]))
     return roll
 
 

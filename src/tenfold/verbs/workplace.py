@@ -1,6 +1,7 @@
 """The folder of a prepared set while somebody works on it: what is there, what of it can be used, and who holds it.
 
 prepared/photos/
+  .run/                 what happened when the set was made, for reports
   .preparing-3f2a.../   a call at work, or one that was killed: the same call goes on there, another one uses its rows
   .lock
   ...                   the set, as `data/manifest` has it
@@ -12,6 +13,7 @@ import contextlib
 import hashlib
 import os
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,11 +25,14 @@ from tenfold.data.manifest import Manifest
 from tenfold.data.preparing import Kept, Piece
 from tenfold.data.source import Part
 from tenfold.errors import BadCall, RunUnusable
+from tenfold.journal import keeping
 from tenfold.journal.folder import Folder, is_run
 from tenfold.journal.store import Journal
 
 WORK = ".preparing"
 IDENTITY = "identity"
+PARTS = "parts"
+"""The run of the call at work."""
 
 
 class Workplace:
@@ -153,9 +158,17 @@ class Workplace:
     def finish(self, found: Manifest) -> None:
         """The set is whole, and nothing else stays."""
         with self._writing():
-            finishing.finish(self.work, self.folder, found)
+            finishing.finish(self.work, self.folder, found, lambda ready: _keep(self.work, ready))
             for work in self._works():
                 shutil.rmtree(work, ignore_errors=True)
+
+
+def _keep(work: Path, ready: Path) -> None:
+    """What happened stays with the set, for reports; a set is whole without it."""
+    try:
+        keeping.keep(Folder(work / PARTS), Folder(ready / keeping.NAME))
+    except (OSError, sqlite3.Error):
+        shutil.rmtree(ready / keeping.NAME, ignore_errors=True)
 
 
 def _unfinished(work: Path) -> dict[str, Kept]:

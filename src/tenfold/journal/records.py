@@ -1,4 +1,4 @@
-"""Reads run folders for `runs`, `show` and `demo`. Never writes to one, and holds its lock for a look only."""
+"""Reads run folders for `runs`, `show` and reports. Never writes to one, and holds its lock for a look only."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from tenfold.errors import RunUnusable
+from tenfold.journal import keeping
 from tenfold.journal.folder import Folder, is_run
 from tenfold.journal.store import Journal
+from tenfold.work.outcome import Failure, Outcome
 
+UNDER_WAY = ".preparing-*/parts"
+NEARBY = 8  # runs that are named where there is none
 DEPTH = 4  # folders below the one that was asked for
 SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__"})  # hidden ones, such as .venv, anyway
 
@@ -86,3 +91,28 @@ def record_of(journal: Journal, path: Path) -> Record:
     is_finished = tasks is not None and done + failed >= tasks
     state = "running" if Folder(path).in_use() else "finished" if is_finished else "unfinished"
     return Record(path, journal.meta("verb") or "", journal.meta("function") or "", tasks, done, failed, last, state)
+
+
+def place(path: Path) -> Path:
+    """The folder of the run that a path stands for: a prepared set has that of its making, or of the call at work."""
+    work = sorted(path.glob(UNDER_WAY), key=lambda found: found.stat().st_mtime) if path.is_dir() else []
+    return next((found for found in (path, path / keeping.NAME, *reversed(work)) if is_run(found)), path)
+
+
+def earlier(journal: Journal, outcome: Outcome) -> list[Failure]:
+    """Attempts at a task that failed before the one that `outcome` tells of."""
+    if outcome.attempts <= 1 and outcome.failure is None:
+        return []
+    attempts = journal.attempts(outcome.index)
+    return attempts if outcome.failure is None else attempts[:-1]
+
+
+def check(path: Path) -> None:
+    """Refuse a folder without a run, with the runs that are near it."""
+    if is_run(path):
+        return
+    start = path if path.is_dir() else next((parent for parent in path.parents if parent.is_dir()), Path())
+    near = [str(found) for found in islice(find(start), NEARBY + 1)]
+    more = ", ..." if len(near) > NEARBY else ""
+    told = f"runs nearby: {', '.join(near[:NEARBY])}{more}" if near else f"there is none in or below {str(start)!r}"
+    raise RunUnusable(f"{str(path)!r} {'holds no run' if path.exists() else 'does not exist'}; {told}")
