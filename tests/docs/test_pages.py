@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
-BLOCKS = {page.name: re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE) for page in PAGES}
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "examples" / "README.md"])
+BLOCKS = {
+    str(page.relative_to(ROOT)): re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    for page in PAGES
+}
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 AT_ONCE = 2  # most of their time is imports, each in one thread
 
@@ -49,11 +52,23 @@ def test_examples_run(place: int, tmp_path: Path) -> None:
         assert len(one.stdout.splitlines()) >= 10, name
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), target
+
+
+def test_every_example_is_listed() -> None:
+    text = (ROOT / "examples" / "README.md").read_text()
+    for script in EXAMPLES:
+        assert f"({script.name})" in text, script.name
+
+
+def test_the_readme_lists_every_page() -> None:
+    text = (ROOT / "README.md").read_text()
+    for page in PAGES:
+        assert f"({page.relative_to(ROOT)})" in text or page.name == "README.md", page
 
 
 def test_every_command_is_documented() -> None:
