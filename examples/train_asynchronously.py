@@ -28,4 +28,4 @@ for epoch, loss in enumerate(trained.history["loss"]):
     print(f"epoch {epoch}: loss {loss:.4f}, accuracy on other rows {trained.history['val_accuracy'][epoch]:.3f}")
 batches = 8 * -(-int(len(x) * 0.8) // 32)
 print(f"{trained.updates} updates for {batches} batches by {trained.workers} workers")
-print(tenfold.evaluate(trained, (x, y), ["accuracy"], engine="local", progress=False))
+print(trained)  # the model that all have trained: .model, .weights, .save("digits.pt")
