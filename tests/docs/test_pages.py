@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -18,6 +19,13 @@ BLOCKS = {
     for page in PAGES
 }
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+VARIES = r"[(:]?\.\.\.[):]?|x\.npy is|gpus=1|\b[NMX]\b|\b\d+\b|\bnan\b|SIG\w+|ModuleNotFoundError"
+"""What differs from call to call in a message on the page of troubleshooting."""
+THEIRS = {  # messages of NumPy, Keras and Python
+    "assignment destination is read-only",
+    "shuffle=True was passed, but will be ignored",
+    "got an unexpected keyword argument",
+}
 AT_ONCE = 2  # most of their time is imports, each in one thread
 
 
@@ -69,6 +77,26 @@ def test_the_readme_lists_every_page() -> None:
     text = (ROOT / "README.md").read_text()
     for page in PAGES:
         assert f"({page.relative_to(ROOT)})" in text or page.name == "README.md", page
+
+
+def test_every_message_of_troubleshooting_is_one_of_ours() -> None:
+    page, said = (ROOT / "docs" / "troubleshooting.md").read_text(), messages()
+    quoted = {text for bold in re.findall(r"\*\*(`.+?`)\*\*", page) for text in re.findall("`([^`]+)`", bold)}
+    fixed = {words.strip() for text in quoted - THEIRS for words in re.split(VARIES, text)}
+    assert len(fixed) > 50
+    assert not [words for words in fixed if " " in words and not any(words in one for one in said)]
+
+
+def messages() -> set[str]:
+    """Every text in the code; what is filled in is cut out."""
+    found = set()
+    for file in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                found.add("".join(part.value if isinstance(part, ast.Constant) else "\0" for part in node.values))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.add(node.value)
+    return found
 
 
 def test_every_command_is_documented() -> None:
