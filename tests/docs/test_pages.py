@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -12,9 +13,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
-BLOCKS = {page.name: re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE) for page in PAGES}
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "examples" / "README.md"])
+BLOCKS = {
+    str(page.relative_to(ROOT)): re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    for page in PAGES
+}
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+VARIES = r"[(:]?\.\.\.[):]?|x\.npy is|gpus=1|\b[NMX]\b|\b\d+\b|\bnan\b|SIG\w+|ModuleNotFoundError"
+"""What differs from call to call in a message on the page of troubleshooting."""
+THEIRS = {  # messages of NumPy, Keras and Python
+    "assignment destination is read-only",
+    "shuffle=True was passed, but will be ignored",
+    "got an unexpected keyword argument",
+}
 AT_ONCE = 2  # most of their time is imports, each in one thread
 
 
@@ -49,11 +60,43 @@ def test_examples_run(place: int, tmp_path: Path) -> None:
         assert len(one.stdout.splitlines()) >= 10, name
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), target
+
+
+def test_every_example_is_listed() -> None:
+    text = (ROOT / "examples" / "README.md").read_text()
+    for script in EXAMPLES:
+        assert f"({script.name})" in text, script.name
+
+
+def test_the_readme_lists_every_page() -> None:
+    text = (ROOT / "README.md").read_text()
+    for page in PAGES:
+        assert f"({page.relative_to(ROOT)})" in text or page.name == "README.md", page
+
+
+def test_every_message_of_troubleshooting_is_one_of_ours() -> None:
+    page, said = (ROOT / "docs" / "troubleshooting.md").read_text(), messages()
+    quoted = {text for bold in re.findall(r"\*\*(`.+?`)\*\*", page) for text in re.findall("`([^`]+)`", bold)}
+    fixed = {words.strip() for text in quoted - THEIRS for words in re.split(VARIES, text)}
+    assert len(fixed) > 50
+    assert not [words for words in fixed if " " in words and not any(words in one for one in said)]
+
+
+def messages() -> set[str]:
+    """Every text in the code; what is filled in is cut out."""
+    found = set()
+    for file in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                found.add("".join(part.value if isinstance(part, ast.Constant) else "\0" for part in node.values))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.add(node.value)
+    return found
 
 
 def test_every_command_is_documented() -> None:
