@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tenfold.fuse.result import FitResult as FitResult
     from tenfold.fuse.stopping import EarlyStopping as EarlyStopping
     from tenfold.metrics.scores import Scores as Scores
+    from tenfold.report.scaling_study import ScalingStudy as ScalingStudy
     from tenfold.scaling.projection import Projection as Projection
     from tenfold.search.population import Pbt as Pbt
     from tenfold.search.pruners import Asha as Asha
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from tenfold.verbs.fit import Fit as Fit
     from tenfold.verbs.launch import launch as launch
     from tenfold.verbs.map import map as map  # noqa: A004
+    from tenfold.verbs.measure import measure as measure
     from tenfold.verbs.predict import predict as predict
     from tenfold.verbs.prepare import prepare as prepare
     from tenfold.verbs.project import project as project
@@ -65,6 +67,8 @@ _HOMES = {
     "train": "tenfold.verbs.train",
     "Trained": "tenfold.training.trained",
     "launch": "tenfold.verbs.launch",
+    "measure": "tenfold.verbs.measure",
+    "ScalingStudy": "tenfold.report.scaling_study",
     "warm": "tenfold.verbs.warm",
     "Fit": "tenfold.verbs.fit",
     "FitResult": "tenfold.fuse.result",

@@ -27,7 +27,7 @@ from tenfold.errors import BadCall, RunDiffers, TaskError, TasksFailed, TenfoldE
 
 COMMANDS = {
     "doctor": "What is here: cores, memory, GPUs, frameworks, and how fast workers start.",
-    "demo": "Train small Keras models on every core, and show which was best.",
+    "demo": "The whole workflow on the digits: prepare, tune, train, evaluate, measure, report.",
     "map": "Run a function of a Python file over items, in parallel.",
     "tune": "Search for good parameters of a Fit or a function of a Python file.",
     "train": "Train one model of a Fit of a Python file, on several workers.",
@@ -35,6 +35,7 @@ COMMANDS = {
     "prepare": "Run a function over a data set, in parallel, and keep the rows for training.",
     "predict": "Run a model over data larger than memory, in parallel.",
     "evaluate": "Score a model on data larger than memory, in parallel.",
+    "measure": "Find out how a task of a Python file scales with workers and data.",
     "runs": "List the runs below a folder.",
     "show": "Show one run: its tasks, values, reports and failures.",
     "report": "Write a page about one run: what came of it, when and where tasks ran, and why some failed.",

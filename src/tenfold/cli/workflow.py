@@ -39,6 +39,8 @@ class Step:
 class Found:
     """What came of all steps."""
 
+    folder: Path
+    """Where everything is kept."""
     steps: list[Step]
     """What each took."""
     study: Any
@@ -76,7 +78,7 @@ class Workflow:
         scores = self._evaluate(data, trained)
         scaling = self._measure(data, study)
         self._estimate()
-        return Found(self.steps, study, trained, scores, scaling)
+        return Found(self.folder, self.steps, study, trained, scores, scaling)
 
     def _prepare(self) -> tuple[Any, Any]:
         def make() -> Any:

@@ -6,10 +6,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from tenfold.errors import RunUnusable
 from tenfold.journal import records
 from tenfold.journal.store import Journal
-from tenfold.report import curves, of_rows, of_train, of_tune, origin, tasks
+from tenfold.report import curves, of_rows, of_train, of_tune, origin, scaling_study, tasks
 from tenfold.report.parts import Report, Section
 from tenfold.report.tasks import Run
 
@@ -44,7 +43,7 @@ def report(journal: Journal, path: Path, shown: Path) -> Report:
     run = tasks.read(journal, path)
     verb = run.record.verb
     if verb == "measure":
-        raise RunUnusable(f"{str(shown)!r} was made by tenfold.measure, of which there are no reports yet")
+        return scaling_study.study_of(journal).report()
     summary, figures, sections = _OF.get(verb, _of_map)(run)
     name = "" if verb == "train" else f" of {run.record.function}"
     call, words = _call(run, shown)

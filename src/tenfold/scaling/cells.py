@@ -79,9 +79,10 @@ class Cell:
 
     @property
     def parts(self) -> dict[str, float]:
-        """Seconds of the wall time: those of the repeat in the middle, so that they add up."""
-        middle = sorted(self.repeats, key=lambda taken: taken.seconds)[(len(self.repeats) - 1) // 2]
-        return {name: middle.parts.get(name, 0.0) for name in PARTS}
+        """Seconds of the wall time: those of the repeats whose time is the median, so that they add up to it."""
+        order = sorted(self.repeats, key=lambda taken: taken.seconds)
+        middle = order[(len(order) - 1) // 2], order[len(order) // 2]
+        return {name: statistics.fmean(taken.parts.get(name, 0.0) for taken in middle) for name in PARTS}
 
     @property
     def memory(self) -> int:

@@ -15,14 +15,15 @@ from typing import Any
 from tenfold import engines as every_engine
 from tenfold import machine
 from tenfold.errors import BadCall
-from tenfold.journal.store import Block, Journal
+from tenfold.journal import fingerprint
+from tenfold.journal.block import Block
 from tenfold.machine.meter import Meter
+from tenfold.report.scaling_study import ScalingStudy, cells_of, study_of
 from tenfold.scaling.cells import Cell, Setting, Taken
 from tenfold.scaling.split import split
 from tenfold.verbs.call import Call, Settings, opened, sound
 from tenfold.verbs.measurable import Measurable, measurable
 from tenfold.verbs.observed import observed
-from tenfold.verbs.scaling import ScalingStudy
 from tenfold.work import parcel
 from tenfold.work.outcome import Failure
 
@@ -75,10 +76,10 @@ def measure(
     axes: list[Sequence[Any]] = [workers, sizes or [None], hows or [None], list(named) or [None]]
     grid = [Setting(*place) for place in product(*axes)]
     options = {"cpus": _cpus(cpus, max(workers)), "progress": False}
-    with opened("measure", task, settings, total=len(grid) * repeats, on_error="collect", parts={}) as call:
+    with opened("measure", task, settings, total=None, on_error="collect", parts={}) as call:
         Rounds(found, grid, named, options, call).run(repeats, budget, seed)
-        call.journal.set_meta(batch=str(found.batch or ""))
-    return ScalingStudy(cells_of(call.journal), batch=found.batch, name=str(call.journal.meta("function") or ""))
+        call.journal.set_meta(function=fingerprint.name_of(task), batch=str(found.batch or ""))
+    return study_of(call.journal)
 
 
 @dataclass(slots=True)
@@ -106,7 +107,8 @@ class Rounds:
     def run(self, repeats: int, budget: float | None, seed: int) -> None:
         """All that is still to be measured."""
         until = None if budget is None else time.monotonic() + budget
-        self.call.watch.already = 0
+        watch = self.call.watch
+        watch.total = len(self.grid) * repeats
         warm: set[tuple[str | None, str | None]] = set()
         for setting in self._order(repeats, budget, seed):
             if until is not None and time.monotonic() >= until:
@@ -176,21 +178,6 @@ class Rounds:
         done, failed = self.call.journal.counts()
         who = f"{socket.gethostname()}:{os.getpid()}"
         return Block(done + failed, [seconds], memory, 0, who, 1, [setting])
-
-
-def cells_of(journal: Journal) -> list[Cell]:
-    """All that was measured, in the order of the settings."""
-    taken: dict[Setting, list[Taken]] = {}
-    failures: dict[Setting, str | None] = {}
-    for outcome in journal.outcomes():  # in the order in which they were made: what was mended later has no failure
-        failures[outcome.item] = None if outcome.failure is None else outcome.failure.summary
-        taken.setdefault(outcome.item, [])
-        if isinstance(outcome.value, Taken):
-            taken[outcome.item].append(outcome.value)
-    order = sorted(
-        taken, key=lambda setting: (str(setting.engine), str(setting.how), setting.size or 0, setting.workers)
-    )
-    return [Cell(setting, tuple(taken[setting]), failures[setting]) for setting in order]
 
 
 # -- what may be asked ----------------------------------------------------------------------------------------------

@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tenfold.errors import BadCall
+from tenfold.journal.store import Journal
 from tenfold.machine.installed import missing
+from tenfold.report import of_cells
+from tenfold.report.parts import Report
 from tenfold.scaling import curves
 from tenfold.scaling.advice import advice
 from tenfold.scaling.breakeven import breakeven
-from tenfold.scaling.cells import Cell
+from tenfold.scaling.cells import Cell, Setting, Taken
 from tenfold.scaling.fitting import Fitted, fit_all, simplest
 from tenfold.scaling.heldout import Heldout, heldout
 from tenfold.scaling.problem import Steps
@@ -24,8 +27,6 @@ from tenfold.scaling.stepfit import FittedStep, fit_step
 
 if TYPE_CHECKING:
     import pandas
-
-    from tenfold.report.parts import Report
 
 BYTES = 4  # of a number in a gradient
 BEYOND = 4  # times the most workers that were measured: as far as curves are drawn
@@ -58,7 +59,7 @@ class ScalingStudy:
 
     @functools.cached_property
     def laws(self) -> list[Fitted]:
-        """Amdahl's, Gustafson's and the Universal Scalability Law for the largest size, best first; poor ones say so."""
+        """Amdahl's, Gustafson's and the Universal Scalability Law for the largest size, best first."""
         cells = self._one_way("laws")
         growing = curves.growing(cells)
         found = fit_all(*_points(curves.fixed(cells)))
@@ -92,13 +93,17 @@ class ScalingStudy:
 
     @property
     def breakeven(self) -> dict[int, float]:
-        """For each number of workers, the size above which they are faster than the fewest; `inf` where they never are."""
+        """For each number of workers, the size above which they are faster than the fewest; `inf` where never."""
         return breakeven(self._one_way("breakeven"))
 
     @property
     def advice(self) -> list[str]:
         """What to do, in a few sentences with numbers."""
-        return advice(self.cells, batch=self.batch)
+        try:
+            step = self.step
+        except BadCall:  # no model was trained, or in several ways
+            step = None
+        return advice(self.cells, step=step)
 
     def project(self, workers: int | Sequence[int], *, batch: float | None = None, **given: Any) -> Projection:
         """The same training on machines that are not here: `study.project(64, network="25Gbit", device_speed=2.0)`.
@@ -112,8 +117,6 @@ class ScalingStudy:
 
     def report(self) -> Report:
         """A page about it, as `save` writes it."""
-        from tenfold.report import of_cells
-
         return of_cells.report(self.cells, self._sentences(), self._curves(), title=self._title, about=self._about)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -126,7 +129,11 @@ class ScalingStudy:
             import pandas
         except ImportError as error:
             raise missing("pandas, which ScalingStudy.frame() needs,", "pandas") from error
-        return pandas.DataFrame([_row(cell) for cell in self.cells])
+        return pandas.DataFrame(self.rows())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A dict for each cell."""
+        return [_row(cell) for cell in self.cells]
 
     def __str__(self) -> str:
         lines = [f"{cell.setting}: {_told(cell)}" for cell in self.cells]
@@ -197,3 +204,26 @@ def _told(cell: Cell) -> str:
         return cell.failure or "not measured: the budget was spent"
     share = max(cell.parts, key=lambda name: cell.parts[name])
     return f"{cell.seconds:.3g} s, {cell.throughput:,.0f} a second, mostly {share} ({cell.parts[share]:.3g} s)"
+
+
+def study_of(journal: Journal) -> ScalingStudy:
+    """What a run of `tenfold.measure` has found so far."""
+    batch = journal.meta("batch")
+    name = journal.meta("function") or ""
+    about = journal.sessions()[-1]
+    return ScalingStudy(cells_of(journal), batch=int(batch) if batch else None, name=name, about=about)
+
+
+def cells_of(journal: Journal) -> list[Cell]:
+    """All that was measured, in the order of the settings."""
+    taken: dict[Setting, list[Taken]] = {}
+    failures: dict[Setting, str | None] = {}
+    for outcome in journal.outcomes():  # in the order in which they were made: what was mended later has no failure
+        failures[outcome.item] = None if outcome.failure is None else outcome.failure.summary
+        taken.setdefault(outcome.item, [])
+        if isinstance(outcome.value, Taken):
+            taken[outcome.item].append(outcome.value)
+    order = sorted(
+        taken, key=lambda setting: (str(setting.engine), str(setting.how), setting.size or 0, setting.workers)
+    )
+    return [Cell(setting, tuple(taken[setting]), failures[setting]) for setting in order]

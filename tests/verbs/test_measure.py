@@ -1,0 +1,220 @@
+"""`tenfold.measure`: the grid is run as asked, failures and kills cost one cell, and the parts add up."""
+
+from __future__ import annotations
+
+import functools
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+import scripts
+import waiting
+
+import tenfold
+from tenfold.errors import BadCall
+from tenfold.scaling.cells import Setting
+
+quiet = functools.partial(tenfold.measure, progress=False)
+
+
+def sleeps(workers: int, size: int) -> None:
+    time.sleep(size / 1000 / workers)
+
+
+def double(row: Any) -> Any:
+    return row * 2
+
+
+def test_a_function_of_workers_and_size() -> None:
+    study = quiet(sleeps, workers=[1, 2, 4], sizes=[40, 80], repeats=2)
+    assert [cell.setting for cell in study.cells] == [Setting(n, s) for s in (40, 80) for n in (1, 2, 4)]
+    for cell in study.cells:
+        assert len(cell.repeats) == 2
+        assert cell.seconds >= (cell.setting.size or 0) / 1000 / cell.setting.workers
+        assert sum(cell.parts.values()) == pytest.approx(cell.seconds)
+    assert study.law is not None
+    assert study.law.throughput(8).value > study.law.throughput(4).value
+    assert study.breakeven[4] < 40
+    assert "Fastest: 4 workers" in study.advice[0]
+    assert "4 workers, size 80" in str(study)
+    assert repr(study) == "<ScalingStudy of sleeps: 6 cells>"
+
+
+def test_a_number_that_is_returned_is_how_many_went_through() -> None:
+    (cell,) = quiet(lambda workers, size: 500, workers=[1], repeats=1).cells
+    assert cell.repeats[0].items == 500
+
+
+def test_a_map_has_its_time_split() -> None:
+    study = quiet(functools.partial(tenfold.map, time.sleep, [0.02] * 8), workers=[1, 2], sizes=[4, 8], repeats=1)
+    for cell in study.cells:
+        size, workers = cell.setting.size, cell.setting.workers
+        assert size is not None
+        assert cell.repeats[0].items == size
+        assert sum(cell.parts.values()) == pytest.approx(cell.seconds)
+        assert 0.02 * size / workers * 0.9 < cell.parts["compute"] < cell.seconds
+        assert cell.parts["startup"] > 0
+        assert cell.memory > 1 << 20
+
+
+@pytest.mark.parametrize("verb", ["prepare", "predict", "evaluate"])
+def test_verbs_that_read_a_source(verb: str) -> None:
+    rows = numpy.arange(400, dtype=float).reshape(100, 4)
+    tasks = {
+        "prepare": functools.partial(tenfold.prepare, double, rows),
+        "predict": functools.partial(tenfold.predict, double, rows),
+        "evaluate": functools.partial(tenfold.evaluate, _first, (rows, rows[:, 0]), ["mse"]),
+    }
+    study = quiet(tasks[verb], workers=[1, 2], sizes=[50, 100], repeats=1)
+    assert [cell.failure for cell in study.cells] == [None] * 4
+    assert [cell.repeats[0].items for cell in study.cells] == [50, 50, 100, 100]
+    for cell in study.cells:
+        assert sum(cell.parts.values()) == pytest.approx(cell.seconds)
+
+
+def _first(rows: Any) -> Any:
+    return rows[:, 0]
+
+
+def _line(lr: float = 0.1) -> Any:
+    import torch
+
+    module = torch.nn.Linear(4, 1)
+    return module, torch.nn.MSELoss(), torch.optim.SGD(module.parameters(), lr)
+
+
+def _fit() -> Any:
+    rows = numpy.random.default_rng(0).random((256, 4), dtype=numpy.float32)
+    return tenfold.Fit(_line, (rows, rows.sum(axis=1, keepdims=True)), epochs=2, batch_size=32)
+
+
+def test_a_fit_is_trained_and_its_step_is_explained() -> None:
+    study = quiet(_fit(), workers=[1, 2], sizes=[128, 256], repeats=1, hows=["synchronous"])
+    assert [cell.failure for cell in study.cells] == [None] * 4
+    assert [cell.repeats[0].steps for cell in study.cells] == [8, 8, 16, 16]
+    two = study.cells[-1]
+    assert two.repeats[0].parameters == 5
+    assert two.repeats[0].items == 512
+    assert two.parts["communication"] + two.parts["waiting"] > 0
+    projected = study.project([8, 64], network="25Gbit", parameters=25e6)
+    assert 0 < projected[64].efficiency <= projected[8].efficiency <= 1.01
+    assert projected[64].low <= projected[64].throughput <= projected[64].high
+
+
+def test_ways_are_studies_of_their_own() -> None:
+    study = quiet(_fit(), workers=[1], hows=["synchronous", "asynchronous"], repeats=1)
+    with pytest.raises(BadCall, match=r"laws: there are how='asynchronous', engine=None; how='synchronous'"):
+        study.laws
+    one = study.of(how="asynchronous")
+    assert [cell.setting.how for cell in one.cells] == ["asynchronous"]
+    with pytest.raises(BadCall, match="how='sharded': nothing was measured with that"):
+        study.of(how="sharded")
+
+
+def test_a_cell_that_fails_costs_itself_alone() -> None:
+    def task(workers: int, size: int) -> None:
+        if workers == 2:
+            raise ValueError("no two")
+
+    study = quiet(task, workers=[1, 2, 3], sizes=[1], repeats=2)
+    failures = {cell.setting.workers: cell.failure for cell in study.cells}
+    assert failures == {1: None, 2: "ValueError: no two", 3: None}
+    assert [len(cell.repeats) for cell in study.cells] == [2, 0, 2]
+    assert "1 failed" in repr(study)
+
+
+def test_a_run_goes_on_with_more_cells_and_tries_failures_again(tmp_path: Path) -> None:
+    def calls() -> list[str]:
+        return (tmp_path / "calls").read_text().splitlines()
+
+    def task(workers: int, size: int) -> None:
+        with open(tmp_path / "calls", "a") as file:
+            file.write(f"{workers} {size}\n")
+        if workers == 2 and not (tmp_path / "mended").exists():
+            raise ValueError("not yet")
+
+    run = tmp_path / "run"
+    quiet(task, workers=[1, 2], sizes=[1], repeats=2, run=run)
+    (tmp_path / "mended").touch()
+    (tmp_path / "calls").unlink()
+    study = quiet(task, workers=[1, 2, 3], sizes=[1], repeats=2, run=run)
+    warm_up, *others = calls()
+    assert warm_up == "3 1"
+    assert sorted(others) == ["2 1", "2 1", "3 1", "3 1"]
+    assert [cell.failure for cell in study.cells] == [None] * 3
+    assert [len(cell.repeats) for cell in study.cells] == [2, 2, 2]
+
+
+def test_a_caller_that_is_killed_goes_on(tmp_path: Path) -> None:
+    text = f"""
+        import pathlib, time
+        import tenfold
+
+        folder = pathlib.Path({str(tmp_path)!r})
+
+        def task(workers, size):
+            with open(folder / "calls", "a") as file:
+                file.write("x")
+            time.sleep(0.05)
+
+        study = tenfold.measure(task, workers=[1, 2, 3, 4], sizes=[1, 2], repeats=2, run=str(folder / "run"))
+        import json
+        print(json.dumps([len(cell.repeats) for cell in study.cells]))
+    """
+    with scripts.started(tmp_path, text) as script:
+        waiting.until(lambda: (tmp_path / "calls").exists() and (tmp_path / "calls").stat().st_size > 5)
+        script.kill()
+        script.end(15)
+    before = (tmp_path / "calls").stat().st_size
+    ended = scripts.run(tmp_path, text)
+    assert json.loads(ended.out.splitlines()[-1]) == [2] * 8
+    # 16 to measure, a warm-up each time, and the one that was killed
+    assert (tmp_path / "calls").stat().st_size <= 16 + 2 + 1
+    assert before > 5
+
+
+def test_a_budget_ends_it_and_goes_into_repeats() -> None:
+    study = quiet(sleeps, workers=[1], sizes=[1], repeats=1, budget=0.5)
+    assert 1 <= len(study.cells[0].repeats) <= 5
+    late = quiet(lambda workers, size: time.sleep(0.3), workers=[1, 2, 3], sizes=[1], repeats=3, budget=0.1)
+    assert sum(len(cell.repeats) for cell in late.cells) <= 1
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "fault"),
+    [
+        (3, {}, "task=3: expected a tenfold.Fit"),
+        (lambda x: x, {}, "expected a tenfold.Fit, a functools.partial"),
+        (sleeps, {"workers": []}, r"workers=\[\]: expected a list of whole numbers"),
+        (sleeps, {"workers": [0]}, "workers: 0 is not a whole number above 0"),
+        (sleeps, {"workers": [1, 1]}, "one is there twice"),
+        (sleeps, {"sizes": 5}, "sizes=5: expected a list"),
+        (sleeps, {"hows": ["fast"]}, "there is one way to do it"),
+        (sleeps, {"engines": "local"}, "engines='local': expected a list"),
+        (sleeps, {"engines": ["nowhere"]}, "nowhere"),
+        (sleeps, {"repeats": 0}, "repeats=0"),
+        (sleeps, {"budget": -1}, "budget=-1"),
+        (functools.partial(tenfold.map, double, [1, 2]), {"sizes": [3]}, "sizes: 3 is more than the 2 that there are"),
+        (functools.partial(tenfold.map, double, [1, 2], workers=2), {}, "workers are varied by measure"),
+        (functools.partial(tenfold.map, double), {}, "the partial lacks items="),
+        (functools.partial(tenfold.prepare, double), {}, "the partial lacks source="),
+    ],
+)
+def test_bad_calls(task: Any, options: dict[str, Any], fault: str) -> None:
+    with pytest.raises(BadCall, match=fault):
+        quiet(task, **{"workers": [1], **options})
+
+
+def test_it_is_kept_as_a_page_and_as_a_table(tmp_path: Path) -> None:
+    study = quiet(sleeps, workers=[1, 2], sizes=[1, 2], repeats=1, run=tmp_path / "run")
+    page = study.save(tmp_path / "scaling.html").read_text()
+    assert "How sleeps scales" in page
+    assert json.loads(study.save(tmp_path / "scaling.json").read_text())["title"] == "How sleeps scales"
+    frame = study.frame()
+    assert list(frame["workers"]) == [1, 2, 1, 2]
+    assert {"seconds", "throughput", "compute", "communication", "memory"} <= set(frame.columns)
+    with pytest.raises(BadCall, match="step: there is a step-time model where one model was trained"):
+        study.project(8)
