@@ -32,6 +32,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(config.stash[_FOLDER], ignore_errors=True)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sessions side by side share the work by files, and where a cluster serves several files, by engines."""
+    for item in items:
+        engine = item.callspec.params.get("engine") if hasattr(item, "callspec") else None
+        shared = engine is not None and item.path.parent.name == "engines"
+        item.add_marker(pytest.mark.xdist_group(f"engine {engine}" if shared else str(item.path)))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     report = yield

@@ -45,9 +45,9 @@ def command(trials: int, engine: str | None, run: str, fresh: bool, as_json: boo
     with say.stdout_for_json(as_json):
         found = Workflow(folder, trials, engine, fresh, say.note).run()
         page = _report(found).save(folder / PAGE)
-        if as_json:
-            say.emit(_json(found, str(page)))
-    if not as_json:
+    if as_json:
+        say.emit(_json(found, str(page)))
+    else:
         _show(found, str(page))
 
 

@@ -58,9 +58,9 @@ def command(
             **options,
         )
         written = None if page is None else str(study.save(page))
-        if as_json:
-            say.emit({"target": target, **_facts(study), "report": written})
-    if not as_json:
+    if as_json:
+        say.emit({"target": target, "cells": study.rows(), "advice": study.advice, "report": written})
+    else:
         _show(study, written)
 
 
@@ -73,10 +73,6 @@ def _numbers(name: str, text: str) -> list[int]:
 
 def _words(text: str | None) -> list[str] | None:
     return None if text is None else text.split(",")
-
-
-def _facts(study: ScalingStudy) -> dict[str, Any]:
-    return {"cells": study.rows(), "advice": study.advice}
 
 
 def _show(study: ScalingStudy, page: str | None) -> None:
