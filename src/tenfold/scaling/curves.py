@@ -1,11 +1,12 @@
-"""Which cells of a grid belong together: of one way and engine, of one size, or of sizes that grow with the workers."""
+"""Cells of a grid as fits want them: of one way and engine, of one size or sizes that grow with workers, as steps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from tenfold.scaling.cells import Cell
+from tenfold.scaling.cells import Cell, Setting, Taken
+from tenfold.scaling.problem import Steps
 
 Way = tuple[str | None, str | None]
 """How, and on which engine."""
@@ -54,6 +55,38 @@ def growing(cells: Sequence[Cell]) -> Curve | None:
         return None
     longest = max(rows.items(), key=lambda row: (len(row[1]), row[0]))[1]
     return _curve(longest, scaled=True) if len(longest) > 1 else None
+
+
+def steps(cells: Sequence[Cell], batch: Callable[[Setting], float]) -> Steps | None:
+    """The cells in which one model was trained, as `fit_step` takes them; None where there are none.
+
+    `batch` says how many samples of a step each worker has in a setting. The time before the first step and after the
+    last one is left out; waiting for others counts as communication, for it is the all-reduce that waits.
+    """
+    there = [cell for cell in measured(cells) if any(_step(taken) is not None for taken in cell.repeats)]
+    if not there:
+        return None
+    seconds = [[found for taken in cell.repeats if (found := _step(taken)) is not None] for cell in there]
+    taken = [sorted(cell.repeats, key=lambda one: one.seconds)[(len(cell.repeats) - 1) // 2] for cell in there]
+    known = all(one.steps and one.parts.get("compute", 0) > 0 for one in taken)
+    return Steps(
+        workers=[cell.setting.workers for cell in there],
+        batch=[batch(cell.setting) for cell in there],
+        seconds=seconds,
+        compute=[one.parts["compute"] / (one.steps or 1) for one in taken] if known else None,
+        communication=[_between(one) for one in taken] if known else None,
+    )
+
+
+def _step(taken: Taken) -> float | None:
+    if not taken.steps:
+        return None
+    during = taken.seconds - taken.parts.get("startup", 0.0) - taken.parts.get("rest", 0.0)
+    return during / taken.steps if during > 0 else None
+
+
+def _between(taken: Taken) -> float:
+    return (taken.parts.get("communication", 0.0) + taken.parts.get("waiting", 0.0)) / (taken.steps or 1)
 
 
 def _curve(cells: list[Cell], *, scaled: bool) -> Curve:

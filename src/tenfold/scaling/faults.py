@@ -38,9 +38,7 @@ def steps_between(seconds: Any, conditions: Conditions, rate: Any) -> Any:
     return numpy.maximum(1.0, numpy.round(numpy.sqrt(2 * conditions.checkpoint / rate) / seconds))
 
 
-def timeline(
-    durations: Array, conditions: Conditions, workers: int, random: numpy.random.Generator
-) -> float:  # fmt: skip
+def timeline(durations: Array, conditions: Conditions, workers: int, random: numpy.random.Generator) -> float:
     """Seconds of a step in a run with failures, from the durations of steps without any."""
     mean = float(durations.mean())
     rate = float(conditions.failures_per_second(workers))

@@ -45,9 +45,13 @@ class Fitted:
         return bool(self.params)
 
     @property
-    def peak(self) -> float:
+    def peak(self) -> Estimate:
         """Above how many workers more of them are slower; `inf` where never."""
-        return peak(self.params) if "coherency" in self.params else math.inf
+        if "coherency" not in self.params:
+            return Estimate(math.inf, math.inf, math.inf)
+        low, high = interval(numpy.array([peak(params) for params in self.draws]))
+        value = peak(self.params)
+        return Estimate(value, min(low, value), max(high, value))
 
     def throughput(self, workers: float) -> Estimate:
         """Items a second."""
@@ -60,8 +64,7 @@ class Fitted:
         return Estimate(value, min(low, value), max(high, value))
 
     def __str__(self) -> str:
-        told = [f"{name} {value:.4g} ({self.intervals[name][0]:.4g} to {self.intervals[name][1]:.4g})"
-                for name, value in self.params.items()]  # fmt: skip
+        told = [f"{name} {Estimate(value, *self.intervals[name])}" for name, value in self.params.items()]
         if math.isfinite(self.error):
             told.append(f"off by {percent(self.error, 1)} where it had not seen the number of workers")
         return f"{self.law.name}: {', '.join(told + ([self.poor] if self.poor else []))}"
@@ -112,9 +115,7 @@ def nonnegative(terms: Array, values: Array) -> Array:
     return factors
 
 
-def _fitted(
-    law: Law, workers: Array, throughput: Sequence[Sequence[float]], *, scaled: bool, seed: int
-) -> Fitted:  # fmt: skip
+def _fitted(law: Law, workers: Array, throughput: Sequence[Sequence[float]], *, scaled: bool, seed: int) -> Fitted:
     wanted, there = len(law.parameters), len(workers)
     if law.name == "Gustafson" and not scaled:
         return _unfitted(law, "not fitted: it is about work that grows with the workers, and the size is the same here")

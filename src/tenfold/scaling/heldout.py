@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy
 
 from tenfold.scaling.cells import Cell, Setting
-from tenfold.scaling.curves import measured
+from tenfold.scaling.curves import ways
 from tenfold.scaling.surface import Surface, identified, surface
 from tenfold.scaling.units import percent
 
@@ -54,18 +54,25 @@ class Heldout:
 def heldout(cells: Sequence[Cell], held: Sequence[Setting] | None = None) -> Heldout:
     """Fit on part of the grid and predict the rest: the cells in `held`, or each one by a fit of all others.
 
-    All cells must be of one way and engine. Where `held` is not given, corners without which workers or sizes would
-    have to be guessed far outside are held out, too: a prediction is worth what it is worth there.
+    Each way and engine has a fit of its own. Where `held` is not given, cells at the edge are held out, too, for that
+    is where predictions are wanted.
     """
-    there = measured(cells)
-    if held is not None:
-        rest = [cell for cell in there if cell.setting not in held]
-        fitted = surface(rest)
-        return Heldout(tuple(_held(fitted, cell) for cell in there if cell.setting in held))
-    wanted = identified([cell.setting for cell in there])
-    if len(there) <= max(wanted, 2):
-        return Heldout(())
-    return Heldout(tuple(_held(surface([c for c in there if c is not cell]), cell) for cell in there))
+    found: list[Held] = []
+    for own in ways(cells).values():
+        found += _each(own) if held is None else _some(own, held)
+    return Heldout(tuple(found))
+
+
+def _some(cells: Sequence[Cell], held: Sequence[Setting]) -> list[Held]:
+    rest = [cell for cell in cells if cell.setting not in held]
+    wanted = [cell for cell in cells if cell.setting in held]
+    return [_held(surface(rest), cell) for cell in wanted] if rest else []
+
+
+def _each(cells: Sequence[Cell]) -> list[Held]:
+    if len(cells) <= max(identified([cell.setting for cell in cells]), 2):
+        return []
+    return [_held(surface([other for other in cells if other is not cell]), cell) for cell in cells]
 
 
 def _held(fitted: Surface, cell: Cell) -> Held:

@@ -23,6 +23,8 @@ _FOLDS = 8
 """Into which cells are divided to leave some out."""
 _FEWEST = 3
 """Cells: of two, one says nothing about the other."""
+_LEAST = 0.02
+"""Overlap: below it there is none."""
 _TINY = 1e-9
 """Of a step: a term that is smaller has no part in it."""
 _STARTS = {"overlap": (0.2, 0.8), "input_rate": (1.05, 1.5)}
@@ -128,6 +130,15 @@ class Problem:
             return first
         begin = [start] if start is not None else self._starts(first, seconds)
         return min((self._bent(one, seconds) for one in begin), key=lambda one: self._distance(one, seconds))
+
+    def is_felt(self, step: Step) -> bool:
+        """The bends show: a ceiling of the input in at least two cells, for one above all others would be a guess."""
+        if "overlap" in self.bends and step.overlap < _LEAST:
+            return False
+        if "input_rate" not in self.bends:
+            return True
+        together = step.joined(step.compute(self.batch), step.communication(self.workers))
+        return int((step.feeding(self.workers, self.batch) > together).sum()) > 1
 
     def _linear(self, seconds: Array) -> Step:
         values = numpy.concatenate([seconds, *(part[part > 0] for part, _ in self._parts())])

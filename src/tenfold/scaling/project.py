@@ -12,6 +12,7 @@ import numpy
 from tenfold.errors import BadCall
 from tenfold.scaling.conditions import Conditions, Split
 from tenfold.scaling.estimate import REPLICATES, Array, interval
+from tenfold.scaling.fitting import Fitted
 from tenfold.scaling.given import Given, counts, is_number
 from tenfold.scaling.projection import Projection, Row, of_rows
 from tenfold.scaling.simulate import STRATEGIES, simulate
@@ -59,7 +60,7 @@ def from_fit(fitted: FittedStep, workers: int | Sequence[int], *, batch: float, 
 
 def from_numbers(
     workers: int | Sequence[int], given: Given, *, seconds_per_step: float, fixed: float = 0.0
-) -> Projection:  # fmt: skip
+) -> Projection:
     """What numbers alone say: `tenfold.project` ends here. `fixed` is what a smaller batch does not shorten."""
     faults = given.faults() + _needed(given, seconds_per_step, fixed)
     chosen = _checked(workers, faults)
@@ -67,6 +68,25 @@ def from_numbers(
     step = given.over(plain)
     draws = _uncertain(step, given, list(_SAID))
     return _projected(step, draws, given, chosen, off=numpy.ones((REPLICATES, 1)), poor=None)
+
+
+def from_law(law: Fitted, workers: int | Sequence[int], *, device_speed: float = 1.0) -> Projection:
+    """What a law says about more workers, each of which works for itself: `study.project` where no model is shared.
+
+    `law` is what `fitting.best` gives. A row's seconds are those of a worker for one item, its throughput is in items.
+    """
+    faults = [] if law.is_fitted else [f"{law.law.name}: {law.poor}"]
+    if not is_number(device_speed) or not 0 < device_speed < math.inf:
+        faults.append(f"device_speed={device_speed!r}: expected a factor above 0, such as 2.0")
+    chosen = _checked(workers, faults)
+    alone = law.throughput(1).value * device_speed
+    rows = []
+    for count in chosen:
+        found = law.throughput(count)
+        value, low, high = (device_speed * each for each in (found.value, found.low, found.high))
+        parts = {"compute": 1 / alone, "waiting": count / value - 1 / alone}
+        rows.append(Row(count, count / value, value, value / count / alone, low, high, math.nan, parts))
+    return of_rows(rows, "tasks", law.poor)
 
 
 def _checked(workers: Any, faults: list[str]) -> list[int]:
@@ -130,7 +150,7 @@ def _uncertain(step: Step, given: Given, said: list[str]) -> Step:
 
 def _projected(
     step: Step, draws: Step, given: Given, workers: list[int], *, off: Array, poor: str | None
-) -> Projection:  # fmt: skip
+) -> Projection:
     conditions, strategy = given.conditions, STRATEGIES[given.how]
     split = strategy.expected(step, conditions, numpy.array(workers, dtype=float))
     ends = strategy.expected(draws, conditions, numpy.array(workers, dtype=float)).throughput / off

@@ -86,6 +86,8 @@ def _chosen(problem: Problem, seconds: Array, *, free_overlap: bool) -> tuple[Pr
     ways = [("input_rate",), *([("overlap",), ("overlap", "input_rate")] if free_overlap and sends else [])]
     for bends in ways:
         other = problem.bent(*bends)
+        if not other.is_felt(other.solved(seconds)):
+            continue
         found = other.left_out(seconds)
         if found * CLEARLY < error - _GAIN:
             best, error = other, found
