@@ -26,6 +26,9 @@ _MOVES = {
         "communication": "a faster network, fewer bytes per parameter or a larger batch",
         "waiting": "more servers, a faster network or a larger batch",
     },
+    "tasks": {
+        "waiting": "larger items, smaller results, and less that all workers share",
+    },
     "pipeline": {
         "communication": "a faster network, or stages that send less to each other",
         "waiting": "more microbatches, or fewer stages",
@@ -60,7 +63,7 @@ class Row:
     high: float
     """The upper end."""
     simulated: float
-    """The throughput of the simulated run."""
+    """The throughput of the simulated run; not a number where none was simulated."""
     parts: dict[str, float]
     """Seconds of a step: compute, communication, waiting, input, faults."""
 
@@ -72,7 +75,7 @@ class Projection:
     rows: tuple[Row, ...]
     """One for each number of workers, ascending."""
     how: str
-    """How workers train together."""
+    """How workers train together; "tasks" where each works for itself."""
     poor: str | None = None
     """Why the measurements behind it are not to be trusted, in a sentence."""
 
@@ -113,6 +116,8 @@ class Projection:
     @property
     def check(self) -> str:
         """Whether the simulation of the same run agrees."""
+        if self.how == "tasks":
+            return "It is drawn out of a law, and is not simulated."
         apart = {row.workers: row.simulated / row.throughput - 1 for row in self.rows if row.throughput > 0}
         if not apart:
             return "Neither the formula nor the simulation finishes a step."
@@ -165,6 +170,8 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _rate(value: float) -> str:
+    if math.isnan(value):
+        return "-"
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 

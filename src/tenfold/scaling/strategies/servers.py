@@ -69,7 +69,7 @@ def _few(up: Array) -> list[tuple[int, float]]:
 
 def _queue(
     step: Step, conditions: Conditions, batch: float, workers: int, turns: int, random: numpy.random.Generator
-) -> float:  # fmt: skip
+) -> float:
     sending, serving = (float(value) for value in _links(step, conditions))
     noise = lognormal(random, (turns, workers), conditions.spread).astype(float)
     pauses = noise * float(step.compute(batch)) + (sending - serving)
