@@ -10,7 +10,7 @@ from tenfold.report import svg
 from tenfold.report.parts import Chart
 from tenfold.report.style import SERIES
 from tenfold.report.svg import ROW, Box, Scale, element
-from tenfold.work.times import took
+from tenfold.work.times import precise
 
 BAR = 16  # pixels
 BINS = 24
@@ -21,7 +21,7 @@ def divided(
     words: str,
     rows: Sequence[tuple[str, Mapping[str, float]]],
     names: Sequence[str],
-    text: Callable[[float], str] = took,
+    text: Callable[[float], str] = precise,
 ) -> Chart:
     """A bar for each row, as long as the whole of it; parts that are nowhere are left out."""
     used = [name for name in names if any(parts.get(name, 0) > 0 for _, parts in rows)]
@@ -67,8 +67,8 @@ def durations(title: str, seconds: numpy.ndarray[tuple[int], numpy.dtype[numpy.f
     known = seconds[seconds > 0]
     least, middle, most = (float(numpy.quantile(seconds, q)) for q in (0.05, 0.5, 0.95))
     words = (
-        f"Half of the tasks took less than {took(middle)}, and 9 of 10 between {took(least)} and {took(most)}; "
-        f"the longest took {took(float(seconds.max()))}."
+        f"Half of the tasks took less than {precise(middle)}, and 9 of 10 between {precise(least)} and "
+        f"{precise(most)}; the longest took {precise(float(seconds.max()))}."
     )
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.001, 0.01)
     log = high > 20 * low
@@ -89,7 +89,7 @@ def durations(title: str, seconds: numpy.ndarray[tuple[int], numpy.dtype[numpy.f
 
 def _column(box: Box, start: float, stop: float, count: int) -> str:
     left, right, top = box.x(start), box.x(stop), box.y(count)
-    over = svg.title(f"{count:,} tasks: {took(start)} to {took(stop)}")
+    over = svg.title(f"{count:,} tasks: {precise(start)} to {precise(stop)}")
     shape = {"x": left + 0.5, "y": top, "width": max(0.5, right - left - 1), "height": box.bottom - top}
     return element("rect", over, **shape, class_="f-c1")
 

@@ -91,7 +91,7 @@ def of_tasks(metric: str, tasks: Mapping[str, Sequence[Point]], step: str) -> Ch
     ]
     ends = [points[-1][1] for points in tasks.values() if points]
     words = f"The last values are between {min(ends):.4g} and {max(ends):.4g}." if len(ends) > 1 else ""
-    return lines.chart(metric, words or f"The last value is {ends[0]:.4g}.", drawn, labels=(step, metric))
+    return lines.chart(metric, words or f"The last value is {ends[0]:.4g}.", drawn, labels=(step, ""))
 
 
 def of_model(history: Mapping[str, Sequence[float]]) -> list[Chart]:
@@ -104,7 +104,7 @@ def of_model(history: Mapping[str, Sequence[float]]) -> list[Chart]:
             for own, colour in zip(pair, SERIES, strict=False)
         ]
         words = ", ".join(f"{own} {history[own][-1]:.4g}" for own in pair if len(history[own]))
-        found.append(lines.chart(name, f"In the end: {words}.", drawn, labels=("epoch", name)))
+        found.append(lines.chart(name, f"In the end: {words}.", drawn, labels=("epoch", "")))
     return found
 
 

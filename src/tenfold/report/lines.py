@@ -55,7 +55,7 @@ def chart(
     x_log, y_log = (svg.spans(values) if is_log is None else is_log for values, is_log in ((xs, log[0]), (ys, log[1])))
     x_scale = svg.scale(xs, log=x_log, room=0.03 if any(line.dots for line in lines) else 0.0)
     y_scale = svg.scale(ys, log=y_log, zero=zero and not y_log)
-    legend = [(line.name, f"curve l-{line.colour} {line.manner}".strip()) for line in lines if line.name]
+    legend = [(line.name, _classes(line) if line.joined else f"f-{line.colour}") for line in lines if line.name]
 
     def draw(width: float) -> str:
         box = Box(width, height, x_scale, y_scale, labels=labels, legend=legend, x_ticks=ticks, y_text=y_text)
@@ -87,7 +87,7 @@ def _drawn(box: Box, line: Line, points: Sequence[Point]) -> list[str]:
     label = svg.title(line.titles[0]) if len(line.titles) == 1 and not line.dots else ""
     path = _path(box, points) if line.joined else ""
     if path:
-        parts.append(element("path", label, d=path, class_=f"curve l-{line.colour} {line.manner}".strip()))
+        parts.append(element("path", label, d=path, class_=_classes(line)))
     if line.dots or (line.joined and not path):
         titles = line.titles if len(line.titles) == len(points) else [line.name] * len(points)
         for (x, y), text in zip(points, titles, strict=True):
@@ -95,6 +95,10 @@ def _drawn(box: Box, line: Line, points: Sequence[Point]) -> list[str]:
                 told = svg.title(f"{text}: {svg.number(y)} at {svg.number(x)}" if text else svg.number(y))
                 parts.append(element("circle", told, cx=box.x(x), cy=box.y(y), r=3.0, class_=f"f-{line.colour}"))
     return parts
+
+
+def _classes(line: Line) -> str:
+    return f"curve l-{line.colour} {line.manner}".strip()
 
 
 def _path(box: Box, points: Sequence[Point]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from tenfold.report.lines import Line
 from tenfold.report.parts import Chart, Listing, Part, Report, Section, Table, Text
 from tenfold.report.style import SERIES
 from tenfold.scaling.cells import PARTS, Cell
-from tenfold.work.times import took
+from tenfold.work.times import precise
 
 Curves = Mapping[str, Sequence[tuple[float, float, float, float]]]
 """Name -> (workers, throughput, low, high): what a law says, and within which bounds."""
@@ -43,7 +44,7 @@ def report(
     series = _series(known)
     sections = [Section("Advice", [Text(sentence) for sentence in advice])] if advice else []
     if known:
-        sections.append(Section("Speed", _speed(series, curves or {}, unit)))
+        sections.append(Section("Speed", [*_speed(series, curves or {}, unit), *_surfaces(cells, unit)]))
         sections.append(Section("Where the time went", [_divided(known)]))
         sections.append(Section("Numbers", [_table(known, unit)]))
     failed = [Listing(f"{cell.setting}", str(cell.failure), opened=True) for cell in cells if cell.failure]
@@ -117,7 +118,7 @@ def _speed(series: Mapping[str, Sequence[Cell]], curves: Curves, unit: str) -> l
     left_out = len(series) - len(long)
     if long and left_out > 0:
         parts.append(Text(f"{len(long)} of {len(series)} series are drawn; all of them are in the table."))
-    return [*parts, *_surfaces(series, unit)]
+    return parts
 
 
 def _some(entries: list[tuple[str, Sequence[Cell]]]) -> list[tuple[str, Sequence[Cell]]]:
@@ -188,17 +189,17 @@ def _colour(name: str, series: Iterable[str]) -> str:
     return SERIES[places.get(name, len(places)) % len(SERIES)]
 
 
-def _surfaces(series: Mapping[str, Sequence[Cell]], unit: str) -> list[Chart]:
+def _surfaces(every: Sequence[Cell], unit: str) -> list[Chart]:
     """One for each way and engine that was measured at several sizes."""
     grids: dict[str, list[Cell]] = {}
-    for cell in (cell for cells in series.values() for cell in cells if cell.setting.size is not None):
+    for cell in (cell for cell in every if cell.setting.size is not None):
         grids.setdefault(", ".join(filter(None, (cell.setting.how, cell.setting.engine))), []).append(cell)
     found = []
     for name, cells in grids.items():
         sizes = sorted({cell.setting.size or 0 for cell in cells})
         workers = sorted({cell.setting.workers for cell in cells})
         if len(sizes) > 1:
-            values = {(str(c.setting.workers), f"{c.setting.size:,}"): c.throughput for c in cells}
+            values = {(str(c.setting.workers), f"{c.setting.size:,}"): _known(c) for c in cells}
             found.append(
                 surface.chart(
                     f"Throughput over workers and size{f': {name}' if name and len(grids) > 1 else ''}",
@@ -210,6 +211,10 @@ def _surfaces(series: Mapping[str, Sequence[Cell]], unit: str) -> list[Chart]:
                 )
             )
     return found
+
+
+def _known(cell: Cell) -> float:
+    return cell.throughput if cell.repeats else math.nan
 
 
 def _divided(cells: Sequence[Cell]) -> Chart:
@@ -226,7 +231,7 @@ def _table(cells: Sequence[Cell], unit: str) -> Table:
     for cell in cells:
         setting, middle = cell.setting, cell.repeats[-1]
         named = [f"{setting.size:,}" if setting.size is not None else "", setting.how or "", setting.engine or ""]
-        numbers = [took(cell.seconds), f"± {100 * cell.spread:.0f} %", svg.number(float(f"{cell.throughput:.3g}"))]
+        numbers = [precise(cell.seconds), f"± {100 * cell.spread:.0f} %", svg.number(float(f"{cell.throughput:.3g}"))]
         memory = readable(cell.memory) if cell.memory else ""
         energy = f"{middle.energy:,.0f} J" if middle.energy is not None else ""
         rows.append([str(setting.workers), *named, *numbers, memory, f"{middle.cpu:.1f}", energy])

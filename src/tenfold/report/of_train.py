@@ -9,7 +9,7 @@ from tenfold.report.parts import Code, Facts, Section, Table, Text
 from tenfold.report.tasks import Run
 from tenfold.training.trained import Trained
 from tenfold.work.outcome import shorten
-from tenfold.work.times import took
+from tenfold.work.times import precise
 
 
 def told(run: Run) -> tuple[str, list[tuple[str, str]], list[Section]]:
@@ -23,7 +23,7 @@ def told(run: Run) -> tuple[str, list[tuple[str, str]], list[Section]]:
     summary = f"One model was trained for {result.epochs:,} epochs, in {trained.updates:,} updates: {ended}."
     figures = [(name, f"{value:.4g}") for name, value in list(result.final.items())[:4]]
     figures += [("epochs", f"{result.epochs:,}"), ("updates", f"{trained.updates:,}")]
-    figures += [("workers", f"{trained.workers:,}"), ("wall time", took(run.occupied.seconds))]
+    figures += [("workers", f"{trained.workers:,}"), ("wall time", precise(run.occupied.seconds))]
     params = Facts([(name, shorten(value, 120)) for name, value in result.params.items()])
     sections = [Section("Learning curves", curves.of_model(result.history))]
     sections += [Section("Parameters", [params])] if result.params else []

@@ -16,7 +16,7 @@ from tenfold.report.trials import looked_for, trials
 from tenfold.search.objective import Objective
 from tenfold.search.trial import Trial
 from tenfold.work.outcome import shorten
-from tenfold.work.times import took
+from tenfold.work.times import precise
 
 TOP = 10  # trials of the table
 CURVES = 100  # trials whose curves are drawn
@@ -65,7 +65,7 @@ def _best(best: Trial, wanted: Objective) -> list[Part]:
     values = [(name, f"{value:.6g}") for name, value in zip(names, best.values or (), strict=False)]
     spread = [("spread over folds", f"{best.spread:.3g}")] if best.spread is not None else []
     params = [(name, _shown(value)) for name, value in best.params.items()]
-    work = [("trial", str(best.number)), ("steps", f"{best.steps:,}"), ("time", took(best.seconds))]
+    work = [("trial", str(best.number)), ("steps", f"{best.steps:,}"), ("time", precise(best.seconds))]
     several = "There are several objectives; this is the best in the first of them." if len(names) > 1 else ""
     return [*([Text(several)] if several else []), Facts([*values, *spread, *params, *work])]
 
@@ -130,8 +130,18 @@ def _table(ranked: Sequence[Trial], wanted: Objective) -> Table:
     rows = []
     for trial in ranked:
         values = [f"{value:.5g}" for value in trial.values or ()]
-        own = [_shown(trial.params[name])[:40] if name in trial.params else "" for name in params]
-        rows.append([str(trial.number), *values, *own, trial.state, f"{trial.steps:,}", took(trial.seconds)])
+        own = [_short(trial.params[name]) if name in trial.params else "" for name in params]
+        rows.append([str(trial.number), *values, *own, trial.state, f"{trial.steps:,}", precise(trial.seconds)])
     given = [f"{name} (given)" if name in objectives else name for name in params]
     columns = ("trial", *objectives, *given, "state", "steps", "time")
-    return Table(columns, rows, right=("trial", *objectives, "steps", "time"))
+    numeric = {key for key in params if all(_is_number(trial.params.get(key)) for trial in ranked)}
+    numbers = [name for name, key in zip(given, params, strict=True) if key in numeric]
+    return Table(columns, rows, right=(*objectives, *numbers, "steps", "time"))
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else _shown(value)[:40]
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))

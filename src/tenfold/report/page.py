@@ -26,7 +26,7 @@ def page(report: Report) -> str:
         '<link rel="icon" href="data:,">'
         f"<title>{title}</title><style>{style.page()}</style>"
     )
-    top = f'<header><h1>{title}</h1><p class="summary">{escaped(report.summary)}</p>{_figures(report)}</header>'
+    top = f'<header><h1>{title}</h1><p class="summary">{_prose(report.summary)}</p>{_figures(report)}</header>'
     body = "\n".join(_section(section) for section in report.sections)
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body><main>{top}\n{body}\n</main></body></html>\n'
 
@@ -42,7 +42,12 @@ def _section(section: Section) -> str:
 
 
 def _text(part: Text) -> str:
-    return element("p", escaped(part.text))
+    return element("p", _prose(part.text))
+
+
+def _prose(text: str) -> str:
+    """Numbers stay with their unit."""
+    return escaped(text).replace(" %", "&nbsp;%")
 
 
 def _table(part: Table) -> str:
@@ -75,7 +80,7 @@ def _chart(part: Chart) -> str:
         part.draw(width).replace("<svg ", f'<svg class="{name}" ', 1)
         for name, width in (("wide", WIDE), ("narrow", NARROW))
     )
-    words = f'<p class="words">{escaped(part.words)}</p>' if part.words else ""
+    words = f'<p class="words">{_prose(part.words)}</p>' if part.words else ""
     return f"<figure><figcaption>{escaped(part.title)}</figcaption>{drawn}{words}</figure>"
 
 

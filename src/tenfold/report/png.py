@@ -77,7 +77,10 @@ def font() -> tuple[Path, str]:
         for name, family in FONTS.items():
             if name in there:
                 return there[name], family
-    found = importlib.util.find_spec("matplotlib")
+    try:
+        found = importlib.util.find_spec("matplotlib")
+    except ValueError:  # it was put out of the way
+        found = None
     for place in (found.submodule_search_locations or ()) if found is not None else ():
         path = Path(place) / "mpl-data" / "fonts" / "ttf" / "DejaVuSans.ttf"
         if path.is_file():

@@ -120,10 +120,10 @@ svg{display:block;width:100%;height:auto;max-width:100%}
 svg.narrow{display:none}
 .scroll{overflow-x:auto;margin:.6rem 0 1rem}
 table{border-collapse:collapse;font-size:.88rem;min-width:100%;font-variant-numeric:tabular-nums}
-th,td{padding:5px 12px 5px 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}
+th,td{padding:5px 18px 5px 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}
 th{color:var(--muted);font-weight:600;white-space:nowrap}
 th.right,td.right{text-align:right;white-space:nowrap}
-td{overflow-wrap:anywhere;min-width:3.2em}
+td{overflow-wrap:break-word;max-width:26em}
 th:last-child,td:last-child{padding-right:0}
 dl.facts{display:grid;grid-template-columns:minmax(6.5em,max-content) 1fr;gap:4px 16px;margin:.6rem 0 1rem}
 dl.facts{font-size:.92rem}

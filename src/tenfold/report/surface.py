@@ -30,7 +30,8 @@ def chart(
         value = values.get((column, row), math.nan)
         is_known = math.isfinite(value) and value > 0
         colour = ramp(scale.share(value)) if is_known else "card"
-        text = svg.number(float(f"{value:.3g}")) if is_known else "-"
+        missing = "failed" if (column, row) in values else "-"
+        text = svg.number(float(f"{value:.3g}")) if is_known else missing
         over = svg.title(f"{labels[0]} {column}, {labels[1]} {row}: {text}")
         box = element("rect", over, x=x, y=y, width=wide - 2, height=CELL - 2.0, rx=3, class_=f"f-{colour}")
         on = f"f-on{colour[1]}" if is_known else "small"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-LETTER = 6.6  # pixels of a letter of 12, about: texts are measured where they are drawn, and that is not here
+LETTER = 7.2  # pixels of a letter in a wide font: texts are measured where they are drawn, and that is not here
 ROW = 18  # pixels of a line of text
 _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
@@ -99,10 +99,10 @@ class Scale:
     def ticks(self, about: int) -> list[float]:
         """Round numbers within it."""
         if self.log:
-            found = _decades(self.low, self.high, (1, 2, 5))
-            found = found if len(found) <= about else _decades(self.low, self.high, (1,))
+            every = [_decades(self.low, self.high, factors) for factors in ((1, 2, 5), (1, 3), (1,))]
+            found = next((some for some in every if len(some) <= about + 2), every[-1])
             if len(found) >= 2:
-                return found[:: -(-len(found) // max(1, about))]
+                return found if len(found) <= about + 2 else found[:: -(-len(found) // max(1, about))]
         step = _round((self.high - self.low) / max(1, about)) if self.high > self.low else 1.0
         first = math.ceil(self.low / step - 1e-9)
         return [n * step for n in range(first, math.floor(self.high / step + 1e-9) + 1)]
@@ -165,7 +165,8 @@ class Box:
         self.top = 14.0 + ROW * (rows + bool(labels[1]) + 0.2)
         self.bottom = self.top + height
         self.height = self.bottom + 2 * ROW + 6
-        self._x_ticks = self._apart([(value, x_text(value)) for value in (x_ticks or x.ticks(int(width // 90)))])
+        chosen = x_ticks or x.ticks(max(3, int(width // 60)))
+        self._x_ticks = self._apart([(value, x_text(value)) for value in chosen])
 
     @property
     def by_factors(self) -> bool:
@@ -206,7 +207,7 @@ class Box:
 
 
 def legend_of(entries: Sequence[tuple[str, str]], width: float, top: float) -> tuple[list[str], int]:
-    """Name and classes of each, side by side; and how many rows that takes."""
+    """Name and classes of each, of a stroke or of a filled dot, side by side; and how many rows that takes."""
     parts: list[str] = []
     x, y, rows = 0.0, top, 1 if entries else 0
     for name, classes in entries:
@@ -214,7 +215,10 @@ def legend_of(entries: Sequence[tuple[str, str]], width: float, top: float) -> t
         wide = 26 + width_of(told) + 14
         if x and x + wide > width:
             x, y, rows = 0.0, y + ROW, rows + 1
-        parts.append(element("path", d=f"M{x:.1f} {y - 4:.1f}h18", class_=classes))
+        if classes.startswith("f-"):  # dots, not a line
+            parts.append(element("circle", cx=x + 9, cy=y - 4, r=3.5, class_=classes))
+        else:
+            parts.append(element("path", d=f"M{x:.1f} {y - 4:.1f}h18", class_=classes))
         parts.append(words(told, x + 24, y))
         x += wide
     return parts, rows

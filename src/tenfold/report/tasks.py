@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy
 
+from tenfold.data.preparing import Piece
 from tenfold.journal import records
 from tenfold.journal.records import Record
 from tenfold.journal.store import Journal
@@ -21,9 +22,10 @@ from tenfold.report import bars, timeline
 from tenfold.report.occupied import Occupied, occupied
 from tenfold.report.parts import Listing, Part, Section, Table, Text
 from tenfold.work.outcome import Outcome, describe, shorten
-from tenfold.work.times import moment, took
+from tenfold.work.times import moment, precise
 
 SLOWEST = 10
+COMPARED = 8  # tasks from which on it is worth to see how their times are spread
 KINDS = 20  # of failures, with a traceback each
 LOOKED_AT = 10_000  # failures that are told apart
 LONG = 20_000  # characters of a traceback
@@ -86,7 +88,7 @@ def worked(run: Run) -> str:
     """How long it took, in a sentence."""
     share = f"tasks ran in {100 * run.occupied.share:.0f} % of the time of all seats"
     engine = f" on the {run.about['engine']} engine" if "engine" in run.about else ""
-    return f"It took {took(run.occupied.seconds)} with {run.workers} at a time{engine}; {share}."
+    return f"It took {precise(run.occupied.seconds)} with {run.workers} at a time{engine}; {share}."
 
 
 def figures(run: Run) -> list[tuple[str, str]]:
@@ -94,7 +96,7 @@ def figures(run: Run) -> list[tuple[str, str]]:
     record = run.record
     found = [("tasks done", f"{record.done:,}")]
     found += [("failed", f"{record.failed:,}")] if record.failed else []
-    found += [("wall time", took(run.occupied.seconds)), ("time of all tasks", took(run.occupied.busy))]
+    found += [("wall time", precise(run.occupied.seconds)), ("time of all tasks", precise(run.occupied.busy))]
     return [*found, ("at a time", f"{run.workers:,}"), ("seats busy", f"{100 * run.occupied.share:.0f} %")]
 
 
@@ -102,11 +104,11 @@ def figures(run: Run) -> list[tuple[str, str]]:
 
 
 def when(run: Run) -> list[Section]:
-    """When and where tasks ran, and how long they took."""
+    """When and where tasks ran, and how long they took; workers of one training are not compared with each other."""
     if not run.occupied.seats:
         return [Section("When", [Text("No task has ended yet."), *_sessions(run)])]
     parts: list[Part] = [timeline.chart(run.occupied)]
-    if len(run.seconds) > 1:
+    if len(run.seconds) >= COMPARED and run.record.verb != "train":
         parts.append(bars.durations("How long tasks took", run.seconds))
     return [Section("When", [*parts, *_sessions(run)]), *_slowest(run)]
 
@@ -114,32 +116,38 @@ def when(run: Run) -> list[Section]:
 def _sessions(run: Run) -> list[Table]:
     rows = []
     for number, session in enumerate(run.sessions, 1):
-        ended = took(session["ended"] - session["began"]) if session["ended"] else "did not end"
+        ended = precise(session["ended"] - session["began"]) if session["ended"] else "did not end"
         is_last = number == len(run.sessions)
         ended = "running" if is_last and run.record.state == "running" else ended
         told = [str(session.get("workers", "")), str(session.get("engine", ""))]
         rows.append([str(number), moment(session["began"]), ended, *told])
     columns = ("session", "began", "took", "at a time", "engine")
-    return [Table(columns, rows, right=("session", "at a time"))] if rows else []
+    return [Table(columns, rows, right=("took", "at a time"))] if rows else []
 
 
 def _slowest(run: Run) -> list[Section]:
-    if len(run.seconds) < 2:
+    if len(run.seconds) < 2 or run.record.verb == "train":
         return []
     spans = run.journal.spans()
     every = ((seconds, span.first + place) for span in spans for place, seconds in enumerate(span.seconds))
     rows = [_row(run.journal.outcome(index)) for _, index in heapq.nlargest(SLOWEST, every)]
     columns = ("task", "time", "seat", "memory", "item", "value")
     used = [n for n, _ in enumerate(columns) if any(row[n] for row in rows)]
-    chosen = Table(tuple(columns[n] for n in used), [[row[n] for n in used] for row in rows], ("task", "time", "seat"))
+    chosen = Table(tuple(columns[n] for n in used), [[row[n] for n in used] for row in rows], ("time", "memory"))
     return [Section("The slowest tasks", [chosen])]
 
 
 def _row(outcome: Outcome) -> list[str]:
-    value = shorten(outcome.value, 60) if outcome.failure is None else f"failed: {outcome.failure.summary}"[:60]
+    value = _value(outcome.value) if outcome.failure is None else f"failed: {outcome.failure.summary}"[:60]
     item = shorten(outcome.item, 60) if outcome.item is not None else ""
     memory = readable(outcome.peak) if outcome.peak else ""
-    return [f"{outcome.index:,}", took(outcome.seconds), str(outcome.seat), memory, item, value]
+    return [str(outcome.index), precise(outcome.seconds), str(outcome.seat), memory, item, value]
+
+
+def _value(value: object) -> str:
+    if isinstance(value, Piece):
+        return f"samples {value.start:,} to {value.stop - 1:,}: {value.rows:,} rows"
+    return shorten(value, 60)
 
 
 def failures(run: Run) -> list[Section]:
@@ -166,8 +174,12 @@ def failures(run: Run) -> list[Section]:
 def _alike(outcome: Outcome) -> tuple[str, str]:
     """Failures at the same place of the code are alike, whatever their message says."""
     assert outcome.failure is not None
-    places = "\n".join(outcome.failure.traceback.strip().splitlines()[:-1])
-    return outcome.failure.kind, places or outcome.failure.summary
+    return outcome.failure.kind, places(outcome.failure.traceback) or outcome.failure.summary
+
+
+def places(traceback: str) -> str:
+    """Where it happened, without what was said there."""
+    return "\n".join(traceback.strip().splitlines()[:-1])
 
 
 def _failure(journal: Journal, outcome: Outcome, count: int, *, opened: bool) -> Listing:

@@ -10,7 +10,7 @@ from tenfold.report.occupied import Bar, Occupied
 from tenfold.report.parts import Chart
 from tenfold.report.style import ramp
 from tenfold.report.svg import ROW, element
-from tenfold.work.times import took
+from tenfold.work.times import precise
 
 SEATS = 40  # rows
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
@@ -34,7 +34,7 @@ def chart(found: Occupied) -> Chart:
 
 def _words(found: Occupied) -> str:
     count = f"{len(found.seats)} seat{'s' if len(found.seats) != 1 else ''}"
-    told = [f"{count} in {took(found.seconds)}: tasks ran in {100 * found.share:.0f} % of that time."]
+    told = [f"{count} in {precise(found.seconds)}: tasks ran in {100 * found.share:.0f} % of that time."]
     if found.shares:
         told.append("There are too many tasks to draw each: the darker a stretch, the more of it was taken.")
     if len(found.seats) > SEATS:
@@ -54,7 +54,7 @@ def _drawn(found: Occupied, seats: Sequence[int], width: float, label: str) -> s
     top = 10.0 + ROW * rows
     bottom = top + high * len(seats)
     across = (width - left - 4) / found.seconds if found.seconds > 0 else 0.0
-    for value, text in ticks(found.seconds, int((width - left) // 80)):
+    for value, text in ticks(found.seconds, int((width - left) // 60)):
         x = left + value * across
         marks.append(element("path", d=f"M{x:.1f} {top:.1f}V{bottom + 4:.1f}", class_="grid"))
         at = min(max(x, left + svg.width_of(text) / 2 - 6), width - svg.width_of(text) / 2)
@@ -77,7 +77,7 @@ def _drawn(found: Occupied, seats: Sequence[int], width: float, label: str) -> s
 def _bar(bar: Bar, left: float, y: float, across: float, high: float) -> str:
     long = (bar.stop - bar.start) * across
     what = "" if bar.ok else ", failed"
-    over = svg.title(f"task {bar.task}{what}: {took(bar.stop - bar.start)}, from {took(bar.start)}")
+    over = svg.title(f"task {bar.task}{what}: {precise(bar.stop - bar.start)}, from {precise(bar.start)}")
     wide = max(0.7, long - 0.6)  # a thin gap tells two tasks apart
     return element(
         "rect",
