@@ -21,7 +21,8 @@ x, y = load_digits(return_X_y=True)
 x = (x / 16).astype("float32")
 fit = tenfold.Fit(build, (x, y), epochs=8, batch_size=32, validation=0.2, metrics=["accuracy"])
 
-engine = sys.argv[1] if sys.argv[1:] else "ray"  # a small cluster here; "ray://auto" is one that is there
+# "ray" is a small cluster here, "ray://auto" one that is there; workers on several machines need average_every=10, too.
+engine = sys.argv[1] if sys.argv[1:] else "ray"
 trained = tenfold.train(fit, workers=2, how="asynchronous", engine=engine, progress=False)
 
 for epoch, loss in enumerate(trained.history["loss"]):

@@ -25,7 +25,10 @@ class Asynchronous(Strategy):
 
     def epoch(self) -> None:
         if not self.muster.is_one_machine:
-            raise BadCall('how="asynchronous": the workers are on several machines, and share no memory')
+            raise BadCall(
+                'how="asynchronous": the workers are on several machines, and share no memory; give average_every=10, '
+                'say, which needs none, or how="synchronous"'
+            )
         batches, learner = self._batches_of_epoch(), self.learner
         size = learner.weights_size
         path = here().shared / "weights"
