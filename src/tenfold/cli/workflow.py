@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 FOLDS = 3
 SAMPLE = 300  # images by which one by one is estimated
-SIZES = (479, 1437)
+SIZES = (480, 1440)
 REPEATS = 2
 
 

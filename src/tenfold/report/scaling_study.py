@@ -21,7 +21,7 @@ from tenfold.scaling.cells import Cell, Setting, Taken
 from tenfold.scaling.fitting import Fitted, fit_all, simplest
 from tenfold.scaling.heldout import Heldout, heldout
 from tenfold.scaling.problem import Steps
-from tenfold.scaling.project import from_fit
+from tenfold.scaling.project import from_fit, from_law
 from tenfold.scaling.projection import Projection
 from tenfold.scaling.stepfit import FittedStep, fit_step
 
@@ -106,11 +106,17 @@ class ScalingStudy:
         return advice(self.cells, step=step)
 
     def project(self, workers: int | Sequence[int], *, batch: float | None = None, **given: Any) -> Projection:
-        """The same training on machines that are not here: `study.project(64, network="25Gbit", device_speed=2.0)`.
+        """The same on machines that are not here: `study.project(64, network="25Gbit", device_speed=2.0)`.
 
-        batch    samples of each worker in a step; those of the measured cells, all in one worker, where it is not given
+        batch    samples of each worker in a step; those of the measured steps, all in one worker, where it is not given
         given    what `tenfold.project` takes; what is not given stays as it was measured
+
+        Where no model was trained, the law says it, and knows `device_speed` alone.
         """
+        if self.batch is None:
+            if self.law is None:
+                raise BadCall("project: no law could be fitted; measure more numbers of workers")
+            return from_law(self.law, workers, **given)
         return from_fit(self.step, workers, batch=float(self.batch or 1) if batch is None else batch, **given)
 
     # -- what it looks like -------------------------------------------------------------------------------------------
