@@ -16,7 +16,19 @@ from typing import Any
 
 from contest import Goal, add_options, say
 
-BENCHMARKS = ("iterations", "startup", "dispatch", "threads", "clusters", "fuse", "tune", "prepare", "predict", "train")
+BENCHMARKS = (
+    "iterations",
+    "startup",
+    "dispatch",
+    "threads",
+    "clusters",
+    "fuse",
+    "tune",
+    "prepare",
+    "predict",
+    "train",
+    "measure",
+)
 
 
 def main() -> int:
