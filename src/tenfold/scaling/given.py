@@ -14,8 +14,8 @@ from tenfold.scaling.conditions import Conditions, Scaling
 from tenfold.scaling.simulate import STRATEGIES, How
 from tenfold.scaling.steps import Reduce, Step
 
-MOST = 1_000_000
-"""Workers: more than any machine has, and the simulation still fits in memory."""
+MOST = 100_000
+"""Workers: more than anybody has, and the slowest simulation still ends in a minute."""
 
 _CHECKS: tuple[tuple[str, str, Callable[[float], bool]], ...] = (
     ("batch", "a number of samples above 0", lambda value: 0 < value < math.inf),
@@ -111,6 +111,16 @@ class Given:
         if self.how == "pipeline" and self.scaling is not None:
             found.append(f"scaling={self.scaling!r}: a pipeline divides the layers, not the batch; leave it out")
         return found + self._unreadable()
+
+    def divided(self, workers: list[int]) -> list[str]:
+        """What is wrong with dividing the batch; the batch and the workers are right by themselves."""
+        if self.scaling == "strong" and workers[-1] > self.batch:
+            return [
+                f"workers={workers[-1]}: more than the {self.batch:g} samples that scaling='strong' divides among them"
+            ]
+        if self.how == "pipeline" and self.microbatches > self.batch:
+            return [f"microbatches={self.microbatches}: expected at most one for each of the {self.batch:g} samples"]
+        return []
 
     def _unreadable(self) -> list[str]:
         found = []

@@ -49,7 +49,7 @@ def from_fit(fitted: FittedStep, workers: int | Sequence[int], *, batch: float, 
     what is given may be off.
     """
     asked = Given(batch=batch, **given)
-    chosen = _checked(workers, asked.faults() + _unknown_size(fitted, asked))
+    chosen = _checked(workers, asked.faults() + _unknown_size(fitted, asked), asked)
     error = fitted.error if math.isfinite(fitted.error) else _UNCHECKED
     random = numpy.random.default_rng(asked.seed)
     off = numpy.exp(error * random.standard_normal((numpy.size(fitted.draws.per_sample), 1)))
@@ -63,7 +63,7 @@ def from_numbers(
 ) -> Projection:
     """What numbers alone say: `tenfold.project` ends here. `fixed` is what a smaller batch does not shorten."""
     faults = given.faults() + _needed(given, seconds_per_step, fixed)
-    chosen = _checked(workers, faults)
+    chosen = _checked(workers, faults, given)
     plain = Step(per_sample=(seconds_per_step - fixed) / given.batch, fixed=fixed, workers_per_machine=1)
     step = given.over(plain)
     draws = _uncertain(step, given, list(_SAID))
@@ -89,13 +89,15 @@ def from_law(law: Fitted, workers: int | Sequence[int], *, device_speed: float =
     return of_rows(rows, "tasks", law.poor)
 
 
-def _checked(workers: Any, faults: list[str]) -> list[int]:
+def _checked(workers: Any, faults: list[str], given: Given | None = None) -> list[int]:
     """All faults of one call in one message."""
     chosen: list[int] = []
     try:
         chosen = counts(workers)
     except BadCall as error:
         faults = [str(error), *faults]
+    if not faults and given is not None:
+        faults = given.divided(chosen)
     if faults:
         raise BadCall("; ".join(faults))
     return chosen

@@ -100,8 +100,7 @@ def _poor(error: float, problem: Problem, seconds: Array) -> str | None:
         names = " and ".join(problem.untold)
         found.append(f"these cells cannot tell {names} from the rest, so it is left out; measure another batch")
     if math.isinf(error):
-        cells = f"{len(seconds)} cell{'s' if len(seconds) > 1 else ''}"
-        found.append(f"{len(problem.names)} numbers from {cells}: none is left to check them by; measure more")
+        found.append(f"too few cells ({len(seconds)}) for {len(problem.names)} numbers and a check; measure more")
     elif error > POOR:
         found.append(f"poor: cells that it has not seen are predicted {percent(error)} wrong on average")
     if max(problem.workers) == 1:
