@@ -6,6 +6,7 @@ import json
 import math
 import re
 import sys
+from dataclasses import replace
 from typing import Any
 
 import grids
@@ -188,6 +189,17 @@ def test_a_gradient_of_unknown_size() -> None:
     here = from_fit(fitted, 8, batch=64)[8].seconds
     assert from_fit(fitted, 8, batch=64, parameters=1e7)[8].seconds == pytest.approx(here)
     assert from_fit(fitted, 8, batch=64, parameters=1e7, network="1Gbit")[8].seconds > here
+
+
+def test_what_a_fit_does_not_know_must_be_said() -> None:
+    fitted = fit_step(grids.steps(HERE, (1, 2, 4, 8), (16, 64, 256)), gradient=4e7)
+    with pytest.raises(BadCall, match="latency and workers_per_machine without network"):
+        from_fit(fitted, 64, batch=64, latency="5us", workers_per_machine=8)
+    usual, said = (from_fit(fitted, 64, batch=64, network="25Gbit", **more)[64] for more in ({}, {"latency": "10us"}))
+    assert usual.seconds == pytest.approx(said.seconds)
+    nothing = replace(fitted, step=replace(fitted.step, per_sample=0.0, fixed=0.0))
+    with pytest.raises(BadCall, match="measure workers=1"):
+        from_fit(nothing, 64, batch=64)
 
 
 def test_a_poor_fit_is_told_with_the_projection() -> None:

@@ -147,6 +147,8 @@ def test_a_wrong_model_says_so() -> None:
 def test_faults_come_together() -> None:
     with pytest.raises(BadCall, match=r"as many values.*1 or above.*each above 0"):
         fit_step(Steps([0, 1], [8], [[-1.0]]))
+    with pytest.raises(BadCall, match=r"gradient=0.*workers_per_machine=0.*overlap=2"):
+        fit_step(grids.steps(PLAIN, (1, 2), (16, 64)), gradient=0, workers_per_machine=0, overlap=2)
 
 
 # -- from cells -------------------------------------------------------------------------------------------------------

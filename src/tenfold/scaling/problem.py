@@ -173,7 +173,7 @@ class Problem:
             found = self._left(point, seconds)
             return numpy.pad(found, (0, max(0, len(point) - len(found))))  # as many as there are numbers to find
 
-        # Its derivatives are taken in C: a tenth of the time of `least_squares`, which matters for 200 replicates.
+        # Its derivatives are taken in C. `least_squares` takes them in Python, too slowly for hundreds of replicates.
         found = optimize.leastsq(left, point, ftol=_EXACT, xtol=_EXACT, maxfev=_TRIES, full_output=True)[0]
         return self._opened(found)
 
