@@ -73,7 +73,8 @@ def _bargain(top: Cell, own: Sequence[Cell]) -> list[str]:
     if not fewer:
         return []
     least = min(fewer, key=lambda cell: cell.setting.workers)
-    return [f"{_workers(least.setting.workers)} already give {percent(least.throughput / top.throughput)} of that."]
+    who = "1 worker already has" if least.setting.workers == 1 else f"{least.setting.workers} workers already have"
+    return [f"{who} {percent(least.throughput / top.throughput)} of that."]
 
 
 def _more(own: Sequence[Cell], size: int | None, seed: int) -> list[str]:
@@ -168,10 +169,6 @@ def _noise(cells: Sequence[Cell]) -> list[str]:
 
 def _failed(cells: Sequence[Cell]) -> list[str]:
     return [f"Not measured: {cell.setting}: {cell.failure}." for cell in cells if cell.failure is not None]
-
-
-def _workers(count: int) -> str:
-    return "1 worker" if count == 1 else f"{count} workers"
 
 
 def _rate(value: float) -> str:

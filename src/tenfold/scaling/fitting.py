@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy
 
@@ -18,6 +18,10 @@ POOR = 0.1
 """A mean error above this is told: predictions are then worth little."""
 CLEARLY = 1.1
 """A law with more parameters must have an error that is smaller by more than this factor."""
+RIVAL = 3.0
+"""A law whose error is larger by less than this factor may still be the true one."""
+_MOST = 50
+"""Iterations for each factor; the default of 3 may be too few where terms are nearly alike."""
 _PASSES = 3
 """How often errors are weighed anew by the fit's own values instead of the measured ones, which bend it downwards."""
 
@@ -39,6 +43,9 @@ class Fitted:
     draws: list[dict[str, float]] = field(default_factory=list, repr=False)
     """The parameters of each replicate of the bootstrap."""
 
+    rivals: tuple[Fitted, ...] = field(default=(), repr=False)
+    """Laws that explain the cells about as well; far away they may say something else."""
+
     @property
     def is_fitted(self) -> bool:
         """There are parameters."""
@@ -54,14 +61,16 @@ class Fitted:
         return Estimate(value, min(low, value), max(high, value))
 
     def throughput(self, workers: float) -> Estimate:
-        """Items a second."""
+        """Items a second; the interval holds what rivals say, too."""
         if not self.is_fitted:
             raise BadCall(f"{self.law.name}: {self.poor}")
         at = numpy.array([float(workers)])
         value = float(self.law.throughput(at, self.params)[0])
         drawn = numpy.array([float(self.law.throughput(at, params)[0]) for params in self.draws])
         low, high = interval(drawn)
-        return Estimate(value, min(low, value), max(high, value))
+        others = [rival.throughput(workers) for rival in self.rivals]
+        ends = [value, low, high, *(end for other in others for end in (other.low, other.high))]
+        return Estimate(value, min(ends), max(ends))
 
     def __str__(self) -> str:
         told = [f"{name} {Estimate(value, *self.intervals[name])}" for name, value in self.params.items()]
@@ -98,7 +107,9 @@ def simplest(found: Sequence[Fitted]) -> Fitted | None:
     if not usable:
         return None
     close = [one for one in usable if one.error <= usable[0].error * CLEARLY or one.error == usable[0].error]
-    return min(close, key=lambda one: len(one.law.parameters))
+    chosen = min(close, key=lambda one: len(one.law.parameters))
+    rivals = [one for one in usable if one is not chosen and one.error <= RIVAL * usable[0].error]
+    return replace(chosen, rivals=tuple(rivals))
 
 
 def nonnegative(terms: Array, values: Array) -> Array:
@@ -110,7 +121,7 @@ def nonnegative(terms: Array, values: Array) -> Array:
     sizes[sizes == 0] = 1.0
     factors = numpy.zeros(terms.shape[1])
     for _ in range(_PASSES):
-        factors = nnls(terms / sizes / weights[:, None], values / weights)[0] / sizes
+        factors = nnls(terms / sizes / weights[:, None], values / weights, maxiter=_MOST * len(sizes))[0] / sizes
         weights = numpy.maximum(terms @ factors, values * 0.1)
     return factors
 

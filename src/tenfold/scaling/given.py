@@ -8,15 +8,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
+import numpy
+
 from tenfold.errors import BadCall
 from tenfold.scaling import units
 from tenfold.scaling.conditions import Conditions, Scaling
 from tenfold.scaling.simulate import STRATEGIES, How
 from tenfold.scaling.steps import Reduce, Step
 
-MOST = 1_000_000
-"""Workers: more than any machine has, and the simulation still fits in memory."""
+MOST = 100_000
+"""Workers: more than anybody has, and the slowest simulation still ends in a minute."""
 
+LATENCY = "10us"
+"""Of a message between machines, as it usually is in one hall."""
 _CHECKS: tuple[tuple[str, str, Callable[[float], bool]], ...] = (
     ("batch", "a number of samples above 0", lambda value: 0 < value < math.inf),
     ("device_speed", "a factor above 0, such as 2.0", lambda value: 0 < value < math.inf),
@@ -112,6 +116,16 @@ class Given:
             found.append(f"scaling={self.scaling!r}: a pipeline divides the layers, not the batch; leave it out")
         return found + self._unreadable()
 
+    def divided(self, workers: list[int]) -> list[str]:
+        """What is wrong with dividing the batch; the batch and the workers are right by themselves."""
+        if self.scaling == "strong" and workers[-1] > self.batch:
+            return [
+                f"workers={workers[-1]}: more than the {self.batch:g} samples that scaling='strong' divides among them"
+            ]
+        if self.how == "pipeline" and self.microbatches > self.batch:
+            return [f"microbatches={self.microbatches}: expected at most one for each of the {self.batch:g} samples"]
+        return []
+
     def _unreadable(self) -> list[str]:
         found = []
         for name, read in (*((n, units.rate) for n in _RATES), *((n, units.seconds) for n in _TIMES)):
@@ -145,7 +159,7 @@ class Given:
             "bandwidth": None if self.network_inside is None else units.rate(self.network_inside, "network_inside"),
             "latency": None if self.latency_inside is None else units.seconds(self.latency_inside, "latency_inside"),
             "bandwidth_between": None if self.network is None else units.rate(self.network, "network"),
-            "latency_between": None if self.latency is None else units.seconds(self.latency, "latency"),
+            "latency_between": self._latency(step),
             "gradient": None if self.parameters is None else float(self.parameters * self.bytes_per_parameter),
             "workers_per_machine": self._per_machine(step),
             "overlap": self.overlap,
@@ -153,6 +167,13 @@ class Given:
             "reduce": self.reduce,
         }
         return replace(step.faster(self.device_speed), **{k: v for k, v in links.items() if v is not None})
+
+    def _latency(self, step: Step) -> float | None:
+        """What is usual, where there is a network now and was none before."""
+        measured = not numpy.all(numpy.isinf(step.bandwidth_between))
+        if self.latency is None and (self.network is None or measured):
+            return None
+        return units.seconds(LATENCY if self.latency is None else self.latency, "latency")
 
     def _per_machine(self, step: Step) -> int | None:
         """A network is between machines: with one worker on each, unless something else is said or was measured."""

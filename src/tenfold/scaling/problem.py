@@ -27,6 +27,11 @@ _LEAST = 0.02
 """Overlap: below it there is none."""
 _TINY = 1e-9
 """Of a step: a term that is smaller has no part in it."""
+_EXACT, _TRIES = 1e-6, 150
+"""When a search ends: what would change is far below the noise of any clock."""
+_FAR = 80.0
+"""Logarithms beyond this are nothing, or everything."""
+_COMPUTE = ("per_sample", "fixed")
 _STARTS = {"overlap": (0.2, 0.8), "input_rate": (1.05, 1.5)}
 """From which the fit goes on: a share, and how many times the highest rate that was measured."""
 
@@ -74,6 +79,9 @@ class Problem:
         self.terms = self._told_apart(wanted)
         self.untold = [name for name in wanted if name not in self.terms]
         self.names = (*self.terms, *bends)
+        rows = numpy.column_stack(list(self.terms.values()))
+        self._own = rows * [name in _COMPUTE for name in self.terms]
+        self._sends = rows - self._own
 
     def but(self, keep: Array) -> Problem:
         """The same with fewer cells."""
@@ -113,7 +121,7 @@ class Problem:
         """A column for each term; rows for the steps, then for the parts of them that are known."""
         rows = [numpy.column_stack(list(terms.values()))]
         for part, of_compute in self._parts():
-            chosen = [term * ((name in ("per_sample", "fixed")) == of_compute) for name, term in terms.items()]
+            chosen = [term * ((name in _COMPUTE) == of_compute) for name, term in terms.items()]
             rows.append(numpy.column_stack(chosen)[part > 0])
         return numpy.vstack(rows)
 
@@ -156,33 +164,50 @@ class Problem:
 
     def _bent(self, start: Step, seconds: Array) -> Step:
         optimize = imported("scipy.optimize", "scipy, which fits need,", "measure")
-        scale = float(seconds.min()) * _TINY
-
-        def step(point: Array) -> Step:
-            opened: dict[str, Any] = {n: _opened(n, value) for n, value in zip(self.names, point, strict=True)}
-            return replace(start, **opened)
+        least = [_TINY * float(seconds.min()) / float(term.max()) for term in self.terms.values()]
+        factors = numpy.maximum([_factor(name, getattr(start, name)) for name in self.terms], least)
+        bends = [_closed(name, getattr(start, name)) for name in self.bends]
+        point = numpy.concatenate([numpy.log(factors), bends])
 
         def left(point: Array) -> Array:
-            return self._left(step(point), seconds)
+            found = self._left(point, seconds)
+            return numpy.pad(found, (0, max(0, len(point) - len(found))))  # as many as there are numbers to find
 
-        point = numpy.array([_closed(name, getattr(start, name), scale, self.terms) for name in self.names])
-        method = "lm" if len(left(point)) >= len(point) else "trf"
-        found = optimize.least_squares(left, point, method=method, max_nfev=60 * len(point))
-        return step(found.x)
+        # Its derivatives are taken in C. `least_squares` takes them in Python, too slowly for hundreds of replicates.
+        found = optimize.leastsq(left, point, ftol=_EXACT, xtol=_EXACT, maxfev=_TRIES, full_output=True)[0]
+        return self._opened(found)
 
-    def _left(self, step: Step, seconds: Array) -> Array:
+    def _opened(self, point: Array) -> Step:
+        """The step that a point of the search stands for."""
+        factors, overlap, rate = self._numbers(point)
+        found: dict[str, Any] = {name: _natural(name, factor) for name, factor in zip(self.terms, factors, strict=True)}
+        return replace(self.known, **found, overlap=overlap, input_rate=rate)
+
+    def _numbers(self, point: Array) -> tuple[Array, float, float]:
+        """Factors of the terms, overlap and ceiling: points have no bounds, so that a search may go anywhere."""
+        factors = numpy.exp(numpy.clip(point[: len(self.terms)], -_FAR, _FAR))
+        bends = dict(zip(self.bends, point[len(self.terms) :], strict=True))
+        overlap = 1 / (1 + math.exp(-_near(bends["overlap"]))) if "overlap" in bends else float(self.known.overlap)
+        return factors, overlap, math.exp(_near(bends["input_rate"])) if "input_rate" in bends else math.inf
+
+    def _left(self, point: Array, seconds: Array) -> Array:
         """Relative differences between model and measurement, of steps and of the parts that are known."""
-        left = [numpy.asarray(step.seconds(self.workers, self.batch)) / seconds - 1]
-        compute = step.compute(self.batch)
+        factors, overlap, rate = self._numbers(point)
+        compute, sent = self._own @ factors, self._sends @ factors
+        together = compute + sent - overlap * numpy.minimum(compute, sent)
+        left = [numpy.maximum(together, self.workers * self.batch / rate) / seconds - 1]
         if self.compute is not None:
             left.append((compute - self.compute) / seconds)
         if self.sent is not None:
-            left.append((step.joined(compute, step.communication(self.workers)) - compute - self.sent) / seconds)
-        found: Array = numpy.clip(numpy.nan_to_num(numpy.concatenate(left), nan=1e3), -1e3, 1e3)
+            left.append((together - compute - self.sent) / seconds)
+        found: Array = numpy.minimum(numpy.concatenate(left), 1e3)
         return found
 
     def _distance(self, step: Step, seconds: Array) -> float:
-        return float((self._left(step, seconds) ** 2).sum())
+        bends = [_closed(name, getattr(step, name)) for name in self.bends]
+        with numpy.errstate(divide="ignore"):
+            factors = numpy.log([_factor(name, getattr(step, name)) for name in self.terms])
+        return float((self._left(numpy.concatenate([factors, bends]), seconds) ** 2).sum())
 
     def left_out(self, seconds: Array) -> float:
         """Mean relative error for cells that a fit of the others had not seen."""
@@ -205,15 +230,14 @@ def _natural(name: str, factor: float) -> float:
     return 1 / float(factor) if factor > 0 else math.inf
 
 
-def _closed(name: str, value: float, scale: float, terms: dict[str, Array]) -> float:
-    """A number without bounds for one that has some, so that a search may go anywhere."""
-    if name == "overlap":
-        return math.log(value / (1 - value))
-    factor = 1 / value if name.startswith("bandwidth") else value
-    return math.log(max(factor, scale / float(terms[name].max()) if name in terms else 0.0))
+def _factor(name: str, value: float) -> float:
+    return 1 / value if name.startswith("bandwidth") else value
 
 
-def _opened(name: str, value: float) -> float:
-    if name == "overlap":
-        return 1 / (1 + math.exp(-min(max(value, -50.0), 50.0)))
-    return math.exp(min(max(-value if name.startswith("bandwidth") else value, -100.0), 100.0))
+def _closed(name: str, value: float) -> float:
+    """A number without bounds for one that has some."""
+    return math.log(value / max(1 - value, 1e-16)) if name == "overlap" else math.log(value)
+
+
+def _near(value: float) -> float:
+    return min(max(value, -_FAR), _FAR)

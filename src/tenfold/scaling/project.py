@@ -14,7 +14,7 @@ from tenfold.scaling.conditions import Conditions, Split
 from tenfold.scaling.estimate import REPLICATES, Array, interval
 from tenfold.scaling.fitting import Fitted
 from tenfold.scaling.given import Given, counts, is_number
-from tenfold.scaling.projection import Projection, Row, of_rows
+from tenfold.scaling.projection import Projection, Row
 from tenfold.scaling.simulate import STRATEGIES, simulate
 from tenfold.scaling.stepfit import COUNTED, FittedStep
 from tenfold.scaling.steps import Step
@@ -49,7 +49,7 @@ def from_fit(fitted: FittedStep, workers: int | Sequence[int], *, batch: float, 
     what is given may be off.
     """
     asked = Given(batch=batch, **given)
-    chosen = _checked(workers, asked.faults() + _unknown_size(fitted, asked))
+    chosen = _checked(workers, asked.faults() + _not_measured(fitted.step, asked), asked)
     error = fitted.error if math.isfinite(fitted.error) else _UNCHECKED
     random = numpy.random.default_rng(asked.seed)
     off = numpy.exp(error * random.standard_normal((numpy.size(fitted.draws.per_sample), 1)))
@@ -63,7 +63,7 @@ def from_numbers(
 ) -> Projection:
     """What numbers alone say: `tenfold.project` ends here. `fixed` is what a smaller batch does not shorten."""
     faults = given.faults() + _needed(given, seconds_per_step, fixed)
-    chosen = _checked(workers, faults)
+    chosen = _checked(workers, faults, given)
     plain = Step(per_sample=(seconds_per_step - fixed) / given.batch, fixed=fixed, workers_per_machine=1)
     step = given.over(plain)
     draws = _uncertain(step, given, list(_SAID))
@@ -86,16 +86,18 @@ def from_law(law: Fitted, workers: int | Sequence[int], *, device_speed: float =
         value, low, high = (device_speed * each for each in (found.value, found.low, found.high))
         parts = {"compute": 1 / alone, "waiting": count / value - 1 / alone}
         rows.append(Row(count, count / value, value, value / count / alone, low, high, math.nan, parts))
-    return of_rows(rows, "tasks", law.poor)
+    return Projection(tuple(rows), "tasks", law.poor)
 
 
-def _checked(workers: Any, faults: list[str]) -> list[int]:
+def _checked(workers: Any, faults: list[str], given: Given | None = None) -> list[int]:
     """All faults of one call in one message."""
     chosen: list[int] = []
     try:
         chosen = counts(workers)
     except BadCall as error:
         faults = [str(error), *faults]
+    if not faults and given is not None:
+        faults = given.divided(chosen)
     if faults:
         raise BadCall("; ".join(faults))
     return chosen
@@ -118,14 +120,23 @@ def _needed(given: Given, seconds_per_step: Any, fixed: Any) -> list[str]:
     return found
 
 
-def _unknown_size(fitted: FittedStep, given: Given) -> list[str]:
-    if fitted.step.gradient != COUNTED or given.parameters is not None or given.how == "pipeline":
-        return []
-    return [
-        f"{name}={getattr(given, name)!r}: how many bytes are sent in a step is not known; give parameters= as well"
-        for name in ("network", "network_inside")
-        if getattr(given, name) is not None
-    ]
+def _not_measured(step: Step, given: Given) -> list[str]:
+    """What must be said, because the fit does not know it."""
+    found = []
+    if step.per_sample == 0 and step.fixed == 0:
+        found.append(
+            "the fit has found no compute in these steps: cells with one worker are missing; measure workers=1"
+        )
+    links = [name for name in ("latency", "workers_per_machine") if getattr(given, name) is not None]
+    if links and given.network is None and step.bandwidth_between == math.inf:
+        found.append(f'{" and ".join(links)} without network: all was on one machine; give a link such as "25Gbit"')
+    if step.gradient == COUNTED and given.parameters is None and given.how != "pipeline":
+        found += [
+            f"{name}={getattr(given, name)!r}: how many bytes are sent in a step is not known; give parameters= as well"
+            for name in ("network", "network_inside")
+            if getattr(given, name) is not None
+        ]
+    return found
 
 
 def _in_bytes(step: Step, given: Given) -> Step:
@@ -139,9 +150,8 @@ def _in_bytes(step: Step, given: Given) -> Step:
 def _uncertain(step: Step, given: Given, said: list[str]) -> Step:
     """The same, as it might be if what was said is somewhat off."""
     random = numpy.random.default_rng([given.seed, 1])
-    factors = dict(
-        zip(_SAID, numpy.exp(given.uncertainty * random.standard_normal((len(_SAID), REPLICATES, 1))), strict=True)
-    )
+    drawn = numpy.exp(given.uncertainty * random.standard_normal((len(_SAID), REPLICATES, 1)))
+    factors = dict(zip(_SAID, drawn, strict=True))
     columns = {name: getattr(step, name) * factors[name] for name in said}
     if "per_sample" in said:
         columns["fixed"] = step.fixed * factors["per_sample"]  # the device decides both
@@ -162,7 +172,7 @@ def _projected(
     simulated = [simulate(step, conditions, n, how=given.how, steps=given.steps, seed=given.seed) for n in workers]
     samples = numpy.broadcast_to(split.samples, len(workers))
     found = [replace(row, simulated=float(n) / s) for row, n, s in zip(rows, samples, simulated, strict=True)]
-    return of_rows(found, given.how, poor)
+    return Projection(tuple(found), given.how, poor)
 
 
 def _row(workers: int, split: Split, place: int, ends: Array, alone: float) -> Row:

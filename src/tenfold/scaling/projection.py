@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from tenfold.errors import BadCall
 from tenfold.machine.installed import missing
 from tenfold.scaling.units import percent, readable
 
@@ -155,13 +154,6 @@ class Projection:
         lines = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in table]
         sentences = [self.bottleneck, self.check, *([f"The fit behind it: {self.poor}."] if self.poor else [])]
         return "\n".join([f"Projection, {self.how}", *(f"  {line}" for line in lines), *sentences])
-
-
-def of_rows(rows: list[Row], how: str, poor: str | None = None) -> Projection:
-    """A projection, which has at least one row."""
-    if not rows:
-        raise BadCall("workers=[]: expected at least one number of workers")
-    return Projection(tuple(rows), how, poor)
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy
 
+from tenfold.errors import BadCall
 from tenfold.scaling.estimate import Array, Estimate, centres, interval, replicates
 from tenfold.scaling.fitting import CLEARLY, POOR
 from tenfold.scaling.problem import Problem, Steps
@@ -64,6 +65,7 @@ def fit_step(
     overlap              where it is known; 0 for workers that send only when they have computed
     """
     steps.check()
+    _check(gradient, workers_per_machine, overlap)
     size = COUNTED if gradient is None else gradient
     known = Step(1.0, gradient=size, workers_per_machine=workers_per_machine, reduce=reduce, overlap=overlap or 0.0)
     own = centres(steps.seconds)
@@ -77,6 +79,18 @@ def fit_step(
     }
     intervals = {name: interval(column[:, 0]) for name, column in columns.items()}
     return FittedStep(step, intervals, error, _poor(error, chosen, own), replace(step, **columns))
+
+
+def _check(gradient: float | None, workers_per_machine: int | None, overlap: float | None) -> None:
+    faults = []
+    if gradient is not None and not 0 < gradient < math.inf:
+        faults.append(f"gradient={gradient!r}: expected bytes, above 0, or None where they are not known")
+    if workers_per_machine is not None and not workers_per_machine >= 1:
+        faults.append(f"workers_per_machine={workers_per_machine!r}: expected 1 or above, or None for one machine")
+    if overlap is not None and not 0 <= overlap <= 1:
+        faults.append(f"overlap={overlap!r}: expected a share from 0 to 1, or None where it is not known")
+    if faults:
+        raise BadCall("; ".join(faults))
 
 
 def _chosen(problem: Problem, seconds: Array, *, free_overlap: bool) -> tuple[Problem, float]:
@@ -100,8 +114,7 @@ def _poor(error: float, problem: Problem, seconds: Array) -> str | None:
         names = " and ".join(problem.untold)
         found.append(f"these cells cannot tell {names} from the rest, so it is left out; measure another batch")
     if math.isinf(error):
-        cells = f"{len(seconds)} cell{'s' if len(seconds) > 1 else ''}"
-        found.append(f"{len(problem.names)} numbers from {cells}: none is left to check them by; measure more")
+        found.append(f"too few cells ({len(seconds)}) for {len(problem.names)} numbers and a check; measure more")
     elif error > POOR:
         found.append(f"poor: cells that it has not seen are predicted {percent(error)} wrong on average")
     if max(problem.workers) == 1:

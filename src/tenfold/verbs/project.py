@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tenfold.scaling.conditions import Scaling
-from tenfold.scaling.given import Given
+from tenfold.scaling.given import LATENCY, Given
 from tenfold.scaling.project import from_numbers
 from tenfold.scaling.projection import Projection
 from tenfold.scaling.simulate import How
@@ -20,7 +20,7 @@ def project(
     parameters: float | None = None,
     bytes_per_parameter: float = 4,
     network: float | str | None = None,
-    latency: float | str = "10us",
+    latency: float | str = LATENCY,
     workers_per_machine: int = 1,
     network_inside: float | str = float("inf"),
     latency_inside: float | str = 0.0,

@@ -85,5 +85,6 @@ def _hops(step: Step, conditions: Conditions, counts: Any) -> tuple[Any, Any]:
 def _delays(step: Step, conditions: Conditions, workers: int) -> Array:
     near, far = (float(value) for value in _hop(step, conditions))
     places = numpy.arange(1, workers)
-    last = step.workers_per_machine is not None and places % step.workers_per_machine == 0
-    return numpy.where(last, far, near)
+    if step.workers_per_machine is None:
+        return numpy.full(places.shape, near)
+    return numpy.where(places % step.workers_per_machine == 0, far, near)

@@ -91,7 +91,8 @@ def _cycle(pauses: Any, serving: float, feeding: float) -> float:
     heapq.heapify(arrivals)
     rows = pauses.tolist()
     turn = [1] * workers
-    free = fed = total = 0.0
+    free = total = 0.0
+    fed = arrivals[0][0]  # with nothing in reserve, which would take long to be used up
     counted = 0
     for _ in range(workers * (turns - 1)):
         arrival, worker = arrivals[0]
