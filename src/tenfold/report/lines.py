@@ -59,8 +59,17 @@ def chart(
     legend = [(line.name, _classes(line) if line.joined else f"f-{line.colour}") for line in lines if line.name]
 
     def draw(width: float) -> str:
-        others = {"labels": labels, "legend": legend, "x_ticks": ticks, "y_text": y_text, "whole": whole}
-        box = Box(width, height, x_scale, y_scale, **others)
+        box = Box(
+            width,
+            height,
+            x_scale,
+            y_scale,
+            labels=labels,
+            legend=legend,
+            x_ticks=ticks,
+            y_text=y_text,
+            whole=whole,
+        )
         return box.draw([mark for line, points in thin for mark in _drawn(box, line, points)], f"{title}. {words}")
 
     data = {"x": labels[0], "y": labels[1], "lines": [{"name": line.name, "points": p} for line, p in thin]}

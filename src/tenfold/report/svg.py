@@ -156,7 +156,7 @@ class Box:
         y_text: Callable[[float], str] = number,
         whole: bool = False,
     ) -> None:
-        """`labels` are those of x and y; `legend` has a name and classes for each line; `whole`: x are whole numbers."""
+        """`labels` are of x and y; `legend` has a name and classes for each line; `whole`: x are whole numbers."""
         self.width, self._x, self._y = width, x, y
         self._labels = labels
         self._y_ticks = [(value, y_text(value)) for value in (y_ticks or y.ticks(max(3, round(height / 48))))]
