@@ -49,9 +49,10 @@ def picture(width: float, height: float, body: Sequence[str], label: str) -> str
     """A whole drawing; `label` is for those who cannot see it."""
     return element(
         "svg",
-        title(label) + "".join(body),
+        "".join(body),
         viewBox=f"0 0 {_text(float(width))} {_text(float(height))}",
         role="img",
+        aria_label=label,
     )
 
 
