@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import platform
 import shutil
 import signal
 import subprocess
@@ -32,7 +31,7 @@ def chromium() -> str:
     """The browser; installed now where it is missing."""
     found = shutil.which("chromium")
     if found is None:
-        if "debian" not in platform.freedesktop_os_release().get("ID", ""):
+        if not Path("/etc/debian_version").exists():
             pytest.skip("pages are looked at in Debian's chromium, and this is no Debian")
         if os.geteuid() != 0:
             pytest.fail(f"pages are looked at in chromium, which is missing; as root, say: {' '.join(INSTALL)}")

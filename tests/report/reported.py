@@ -62,11 +62,15 @@ def build(rate: float = 0.01) -> Any:
     return module, torch.nn.MSELoss(), torch.optim.SGD(module.parameters(), lr=rate)
 
 
-def trained(folder: Path) -> Path:
-    """One small model."""
+def fit() -> tenfold.Fit:
+    """Small models."""
     x = numpy.random.default_rng(0).normal(size=(64, 4)).astype("float32")
-    fit = tenfold.Fit(build, data=(x, x.sum(axis=1, keepdims=True)), epochs=4, validation=0.25)
-    tenfold.train(fit, {"rate": 0.02}, run=folder / "train", progress=False)
+    return tenfold.Fit(build, data=(x, x.sum(axis=1, keepdims=True)), epochs=4, validation=0.25)
+
+
+def trained(folder: Path) -> Path:
+    """One of them."""
+    tenfold.train(fit(), {"rate": 0.02}, run=folder / "train", progress=False)
     return folder / "train"
 
 

@@ -10,8 +10,9 @@ import numpy
 import pytest
 import reported
 
-from tenfold.report import bars, coordinates, lines, of_cells, surface, svg, timeline
+from tenfold.report import bars, coordinates, lines, occupied, of_cells, surface, svg, timeline
 from tenfold.report.lines import Line
+from tenfold.report.occupied import Bar
 from tenfold.report.parts import Chart
 from tenfold.report.svg import Scale
 from tenfold.scaling.cells import Cell, Setting
@@ -80,6 +81,12 @@ def test_ticks_are_round(scale: Scale, ticks: list[float]) -> None:
 )
 def test_times_of_a_timeline(seconds: float, texts: list[str]) -> None:
     assert [text for _, text in timeline.ticks(seconds, 4)] == texts
+
+
+def test_in_a_seat_one_task_runs_at_a_time() -> None:
+    told = [Bar(0, 0, 9.0, 10.0, True), Bar(1, 0, 8.1, 9.1, True), Bar(2, 0, 9.1, 10.1, True)]
+    found = {bar.task: (bar.start, bar.stop) for bar in occupied.apart([*told, Bar(3, 1, 0.0, 10.0, True)])}
+    assert found == {2: (9.1, 10.1), 0: pytest.approx((8.1, 9.1)), 1: pytest.approx((7.1, 8.1)), 3: (0.0, 10.0)}
 
 
 def test_a_long_line_keeps_its_peaks() -> None:

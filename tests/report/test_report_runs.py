@@ -105,6 +105,20 @@ def test_other_studies(tmp_path: Path, options: dict[str, Any]) -> None:
     assert "The best loss is " in of_run(tmp_path / "tune").summary
 
 
+def test_a_study_of_models_with_folds(tmp_path: Path) -> None:
+    study = tenfold.tune(
+        reported.fit(),
+        {"rate": tenfold.loguniform(1e-3, 1e-1)},
+        trials=4,
+        cv=2,
+        pruner="asha",
+        run=tmp_path / "tune",
+        progress=False,
+    )
+    with_journal(tmp_path / "tune", study)
+    assert "val_loss of the trials, step by step" in of_run(tmp_path / "tune").html()
+
+
 def with_journal(path: Path, study: Any) -> None:
     journal = Journal(Folder(path), read_only=True)
     found = trials(journal, looked_for(journal))

@@ -132,12 +132,9 @@ class Study:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write a report of the study: `.html`, a page that needs nothing else; `.md`, `.json` or `.png`."""
-        from tenfold.report import of_tune, tasks
+        from tenfold.report.of_run import of_study
 
-        journal = self.results.journal
-        folder = journal.folder.path if journal.folder is not None else None
-        run = tasks.read(journal, folder, "tune")
-        return of_tune.report(run, self.trials, self._objective).save(path)
+        return of_study(self.results.journal, self.trials, self._objective).save(path)
 
     def to_optuna(self) -> optuna.Study:
         """The same trials as a study of Optuna's, for everything that Optuna can do with one."""

@@ -40,7 +40,7 @@ ITEMS_KEPT = 64 << 10  # bytes of pickled items that a block keeps, so that a ta
 
 PICKLES, PARCEL, FILE, MEMORY = range(4)  # how a block's values are kept
 
-_TABLES = """
+TABLES = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS outcomes (
     first INTEGER PRIMARY KEY, count INTEGER NOT NULL, ok INTEGER NOT NULL,
@@ -94,7 +94,7 @@ class Journal:
         if read_only and not tables:
             raise RunUnusable(f"{self._place} cannot be used: its journal is empty")
         if not read_only:
-            self._db.executescript(_TABLES)
+            self._db.executescript(TABLES)
             self._db.execute("INSERT OR IGNORE INTO meta VALUES ('format', ?)", (str(FORMAT),))
             self._db.commit()
 

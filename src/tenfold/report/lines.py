@@ -55,10 +55,21 @@ def chart(
     x_log, y_log = (svg.spans(values) if is_log is None else is_log for values, is_log in ((xs, log[0]), (ys, log[1])))
     x_scale = svg.scale(xs, log=x_log, room=0.03 if any(line.dots for line in lines) else 0.0)
     y_scale = svg.scale(ys, log=y_log, zero=zero and not y_log)
+    whole = all(float(x).is_integer() for x in xs)
     legend = [(line.name, _classes(line) if line.joined else f"f-{line.colour}") for line in lines if line.name]
 
     def draw(width: float) -> str:
-        box = Box(width, height, x_scale, y_scale, labels=labels, legend=legend, x_ticks=ticks, y_text=y_text)
+        box = Box(
+            width,
+            height,
+            x_scale,
+            y_scale,
+            labels=labels,
+            legend=legend,
+            x_ticks=ticks,
+            y_text=y_text,
+            whole=whole,
+        )
         return box.draw([mark for line, points in thin for mark in _drawn(box, line, points)], f"{title}. {words}")
 
     data = {"x": labels[0], "y": labels[1], "lines": [{"name": line.name, "points": p} for line, p in thin]}

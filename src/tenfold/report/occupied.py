@@ -7,10 +7,11 @@ one after the other, without the pauses between them.
 from __future__ import annotations
 
 import itertools
+import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy
 
@@ -98,7 +99,7 @@ def occupied(journal: Journal) -> Occupied:
     found = Occupied(clock.offsets[-1], clock.offsets[:-1], sorted(seats), busy=busy)
     found.there = sum(count * length for count, length in zip(workers, clock.lengths, strict=True))
     if sum(seats.values()) <= BARS:
-        found.bars = [bar for span in _attempts(journal) for bar in _bars(span, clock)]
+        found.bars = apart([bar for span in _attempts(journal) for bar in _bars(span, clock)])
     else:
         found.shares = _shares(journal, found, clock)
     return found
@@ -114,6 +115,18 @@ def _bars(span: Span, clock: _Clock) -> Iterator[Bar]:
     times = itertools.accumulate(span.seconds, initial=span.started)
     for place, (start, stop) in enumerate(itertools.pairwise(times)):
         yield Bar(span.first + place, span.seat, clock.place(start), clock.place(stop), span.ok)
+
+
+def apart(bars: list[Bar]) -> list[Bar]:
+    """In a seat, one task runs at a time. What is told of at one moment had ended one after the other before that."""
+    found: list[Bar] = []
+    limits: dict[int, float] = {}
+    for bar in sorted(bars, key=lambda bar: (bar.start, bar.stop), reverse=True):
+        stop = min(bar.stop, limits.get(bar.seat, math.inf))
+        start = max(0.0, stop - (bar.stop - bar.start))
+        limits[bar.seat] = start
+        found.append(replace(bar, start=start, stop=stop))
+    return found[::-1]
 
 
 def _shares(journal: Journal, found: Occupied, clock: _Clock) -> dict[int, list[float]]:

@@ -7,9 +7,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tenfold.report import coordinates, curves, lines, origin, tasks
+from tenfold.report import coordinates, curves, lines, tasks
 from tenfold.report.lines import Line
-from tenfold.report.parts import Facts, Part, Report, Section, Table, Text
+from tenfold.report.parts import Facts, Part, Section, Table, Text
 from tenfold.report.style import ramp
 from tenfold.report.tasks import Run
 from tenfold.report.trials import looked_for, trials
@@ -28,15 +28,8 @@ def told(run: Run) -> tuple[str, list[tuple[str, str]], list[Section]]:
     return of_trials(run, trials(run.journal, wanted), wanted)
 
 
-def report(run: Run, found: Sequence[Trial], wanted: Objective) -> Report:
-    """Of a study that is at hand, which may have no run folder."""
-    summary, figures, sections = of_trials(run, found, wanted)
-    ends = [*tasks.when(run), *tasks.failures(run), origin.section(run.about)]
-    return Report("tune", f"{summary} {tasks.worked(run)}", [*sections, *ends], figures)
-
-
 def of_trials(run: Run, found: Sequence[Trial], wanted: Objective) -> tuple[str, list[tuple[str, str]], list[Section]]:
-    """The same for trials that are known."""
+    """The same for trials that are at hand."""
     name = wanted.names[0] or "value"
     ranked = sorted(
         (trial for trial in found if math.isfinite(trial.value)),

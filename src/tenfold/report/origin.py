@@ -11,11 +11,15 @@ from tenfold.report import provenance
 from tenfold.report.parts import Code, Facts, Part, Section, Text
 
 
-def section(about: Mapping[str, Any]) -> Section:
-    """`about` is what a session of the journal says of itself; an old one says nothing of machine and versions."""
+def section(about: Mapping[str, Any], *, elsewhere: bool = True) -> Section:
+    """`about` is what a session of the journal says of itself; an old one says nothing of machine and versions.
+
+    elsewhere   it may have run on another machine than this one
+    """
     parts: list[Part] = []
-    if "machine" not in about:
+    if "machine" not in about and elsewhere:
         parts.append(Text("The run does not say on what it ran; this is what is here now, where the report was made."))
+    if "machine" not in about:
         about = {**about, **_here()}
     found = about["machine"]
     several = f" of {found['machines']} machines" if found["machines"] > 1 else ""

@@ -50,7 +50,8 @@ def png(report: Report) -> bytes:
 
 def stacked(report: Report) -> str:
     """All charts in one SVG document, below the title."""
-    parts = [element("text", svg.escaped(report.title), x=MARGIN, y=38.0, style="font-size:18px")]
+    title = svg.escaped(svg.cut(report.title, WIDTH * 12 / 18))
+    parts = [element("text", title, x=MARGIN, y=38.0, style="font-size:18px")]
     y = 60.0
     for chart in report.charts:
         drawn, height = _placed(chart, y + HEADING)

@@ -49,9 +49,10 @@ def picture(width: float, height: float, body: Sequence[str], label: str) -> str
     """A whole drawing; `label` is for those who cannot see it."""
     return element(
         "svg",
-        title(label) + "".join(body),
+        "".join(body),
         viewBox=f"0 0 {_text(float(width))} {_text(float(height))}",
         role="img",
+        aria_label=label,
     )
 
 
@@ -154,8 +155,9 @@ class Box:
         y_ticks: Sequence[float] | None = None,
         x_text: Callable[[float], str] = number,
         y_text: Callable[[float], str] = number,
+        whole: bool = False,
     ) -> None:
-        """`labels` are those of x and y; `legend` has a name and the classes of a stroke for each line."""
+        """`labels` are of x and y; `legend` has a name and classes for each line; `whole`: x are whole numbers."""
         self.width, self._x, self._y = width, x, y
         self._labels = labels
         self._y_ticks = [(value, y_text(value)) for value in (y_ticks or y.ticks(max(3, round(height / 48))))]
@@ -166,7 +168,8 @@ class Box:
         self.bottom = self.top + height
         self.height = self.bottom + 2 * ROW + 6
         chosen = x_ticks or x.ticks(max(3, int(width // 60)))
-        self._x_ticks = self._apart([(value, x_text(value)) for value in chosen])
+        fit = [value for value in chosen if not whole or abs(value - round(value)) < 1e-9]
+        self._x_ticks = self._apart([(value, x_text(value)) for value in fit])
 
     @property
     def by_factors(self) -> bool:
