@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import scripts
+
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "examples" / "README.md"])
 BLOCKS = {
@@ -31,7 +33,7 @@ AT_ONCE = 2  # most of their time is imports, each in one thread
 
 def run(script: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     folder.mkdir(exist_ok=True)
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environment = {**os.environ, **scripts.HASTY, "TF_CPP_MIN_LOG_LEVEL": "3"}
     return subprocess.run(
         [sys.executable, str(script)], cwd=folder, env=environment, capture_output=True, text=True, timeout=120
     )
