@@ -163,7 +163,7 @@ def cell(workers: int, steps: int | None = 100) -> Cell:
         "waiting": 0.01,
         "rest": 0.2,
     }
-    taken = Taken(100 * each + 0.7, 6400.0 * workers, parts, 0, workers, steps=steps)
+    taken = Taken(100 * each + 0.7, 6400.0 * workers, parts, 0, workers, steps=steps and steps + 1)
     return Cell(Setting(workers), (taken, taken))
 
 

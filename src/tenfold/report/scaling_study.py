@@ -20,7 +20,6 @@ from tenfold.scaling.breakeven import breakeven
 from tenfold.scaling.cells import Cell, Setting, Taken
 from tenfold.scaling.fitting import Fitted, fit_all, simplest
 from tenfold.scaling.heldout import Heldout, heldout
-from tenfold.scaling.problem import Steps
 from tenfold.scaling.project import from_fit, from_law
 from tenfold.scaling.projection import Projection
 from tenfold.scaling.stepfit import FittedStep, fit_step
@@ -76,13 +75,14 @@ class ScalingStudy:
     @functools.cached_property
     def step(self) -> FittedStep:
         """The step-time model: compute for the local batch, adding up of gradients, overlap, a ceiling of the input."""
-        cells = [cell for cell in self._one_way("step") if cell.setting.how in (None, "synchronous")]
-        cells = [cell for cell in cells if all((taken.steps or 0) > 1 for taken in cell.repeats)]
-        if self.batch is None or not cells:
+        batch = self.batch
+        own = [cell for cell in self._one_way("step") if cell.setting.how in (None, "synchronous")]
+        steps = None if batch is None else curves.steps(own, lambda setting: batch / setting.workers)
+        if steps is None:
             raise BadCall("step: there is a step-time model where one model was trained, synchronously, for some steps")
-        parameters = cells[0].repeats[0].parameters
+        parameters = next((taken.parameters for cell in own for taken in cell.repeats), None)
         gradient = None if parameters is None else float(BYTES * parameters)
-        return fit_step(_steps(cells, self.batch), gradient=gradient, overlap=0.0)
+        return fit_step(steps, gradient=gradient, overlap=0.0)  # workers send when they have computed
 
     @functools.cached_property
     def heldout(self) -> Heldout:
@@ -183,18 +183,6 @@ class ScalingStudy:
 
 def _points(curve: curves.Curve) -> tuple[tuple[int, ...], tuple[tuple[float, ...], ...]]:
     return curve.workers, curve.throughput
-
-
-def _steps(cells: Sequence[Cell], batch: int) -> Steps:
-    """What a step took in each cell, without getting ready and without what the caller did."""
-    seconds, compute, communication = [], [], []
-    for cell in cells:
-        steady = [(taken, (taken.steps or 2) - 1) for taken in cell.repeats]
-        seconds.append([(t.seconds - t.parts["startup"] - t.parts["rest"]) / count for t, count in steady])
-        compute.append(sum(t.parts["compute"] / count for t, count in steady) / len(steady))
-        communication.append(sum(t.parts["communication"] / count for t, count in steady) / len(steady))
-    workers = [cell.setting.workers for cell in cells]
-    return Steps(workers, [batch / count for count in workers], seconds, compute, communication)
 
 
 def _row(cell: Cell) -> dict[str, Any]:

@@ -68,25 +68,28 @@ def steps(cells: Sequence[Cell], batch: Callable[[Setting], float]) -> Steps | N
         return None
     seconds = [[found for taken in cell.repeats if (found := _step(taken)) is not None] for cell in there]
     taken = [sorted(cell.repeats, key=lambda one: one.seconds)[(len(cell.repeats) - 1) // 2] for cell in there]
-    known = all(one.steps and one.parts.get("compute", 0) > 0 for one in taken)
+    known = all(_steady(one) and one.parts.get("compute", 0) > 0 for one in taken)
     return Steps(
         workers=[cell.setting.workers for cell in there],
         batch=[batch(cell.setting) for cell in there],
         seconds=seconds,
-        compute=[one.parts["compute"] / (one.steps or 1) for one in taken] if known else None,
+        compute=[one.parts["compute"] / _steady(one) for one in taken] if known else None,
         communication=[_between(one) for one in taken] if known else None,
     )
 
 
+def _steady(taken: Taken) -> int:
+    """Steps but the first, which belongs to the startup: programs are made in it."""
+    return max(0, (taken.steps or 0) - 1)
+
+
 def _step(taken: Taken) -> float | None:
-    if not taken.steps:
-        return None
     during = taken.seconds - taken.parts.get("startup", 0.0) - taken.parts.get("rest", 0.0)
-    return during / taken.steps if during > 0 else None
+    return during / _steady(taken) if during > 0 and _steady(taken) else None
 
 
 def _between(taken: Taken) -> float:
-    return (taken.parts.get("communication", 0.0) + taken.parts.get("waiting", 0.0)) / (taken.steps or 1)
+    return (taken.parts.get("communication", 0.0) + taken.parts.get("waiting", 0.0)) / _steady(taken)
 
 
 def _curve(cells: list[Cell], *, scaled: bool) -> Curve:
