@@ -6,7 +6,7 @@ READY := .venv/.ready
 
 .PHONY: run setup check test bench clean
 
-run: setup            ## the main job: train 24 small Keras models on all cores
+run: setup            ## the whole workflow on the digits data, under two minutes
 	$(BIN)/tenfold demo
 
 setup: $(READY)       ## make .venv with tenfold, every framework and the tools

@@ -11,6 +11,7 @@
     ├── ValueUnreadable (TypeError)      a value that a task returned cannot be unpickled in this process
     ├── Diverged (ArithmeticError)       the loss of a training step is not a number
     ├── Abandoned (RuntimeError)         another worker of the same training or launch failed
+    ├── GroupDiffers (RuntimeError)      a group of processes has another size than it should have
     ├── WorkersUnavailable (RuntimeError)  no worker process could be started
     │   └── ClusterLost (ConnectionError)  a cluster cannot be reached, or is gone
     ├── TaskError (RuntimeError)         one task failed; carries its whole story
@@ -75,6 +76,10 @@ class Diverged(TenfoldError, ArithmeticError):
 
 class Abandoned(TenfoldError, RuntimeError):
     """A worker cannot go on, because another one of the same training or launch failed."""
+
+
+class GroupDiffers(TenfoldError, RuntimeError):
+    """A group has been formed, and has another size than it should have."""
 
 
 class WorkersUnavailable(TenfoldError, RuntimeError):

@@ -11,7 +11,7 @@ import socket
 from collections.abc import Sequence
 from typing import Protocol
 
-from tenfold.errors import TenfoldError
+from tenfold.errors import GroupDiffers
 from tenfold.training.gang import Gang
 
 NAMES = ("torch", "jax")
@@ -29,10 +29,6 @@ class Group(Protocol):
 
     def leave(self) -> None:
         """Every worker's function has returned: undo it. Not called where one has failed, since that ends all."""
-
-
-class GroupDiffers(TenfoldError, RuntimeError):
-    """A group has been formed, and has another size than it should have."""
 
 
 def made(names: Sequence[str]) -> dict[str, Group]:
