@@ -1,4 +1,4 @@
-"""What it means: reports of runs, studies and measured grids, drawn from values, without a screen and without a network.
+"""What it means: reports of runs, studies and measured grids, drawn from values, without a screen or a network.
 
     journal ─> of_run: tasks, occupied, trials ─┐
     trials  ─> of_run.of_study: of_tune         ├─> parts.Report ─> page (HTML), markdown, JSON, png
