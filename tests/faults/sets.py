@@ -79,7 +79,7 @@ def rows(folder: Path) -> NDArray[numpy.float64]:
 
 def left(to: Path) -> list[str]:
     """What is in the folder of a set that should not be."""
-    expected = {"manifest.json", "data.npy", "quarantine.jsonl", ".lock"}
+    expected = {"manifest.json", "data.npy", "quarantine.jsonl", ".lock", ".run"}
     return sorted(path.name for path in to.iterdir() if path.name not in expected)
 
 

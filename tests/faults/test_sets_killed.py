@@ -264,14 +264,14 @@ def test_stopped_at_every_step_of_its_end(kind: stores.Format, monkeypatch: pyte
         assert numpy.array_equal(found.numpy(), numpy.delete(x, 10, 0) + 1), f"stopped at step {number}"
         assert not found.verify()
         files = {"data.npy"} if kind == "npy" else {"data.zarr"}
-        assert {path.name for path in to.iterdir()} == {"manifest.json", "quarantine.jsonl", ".lock", *files}
+        assert {path.name for path in to.iterdir()} == {"manifest.json", "quarantine.jsonl", ".lock", ".run", *files}
         other = prepare(_old, x, tmp_path / "other", **options)
         assert numpy.array_equal(other.numpy()["a"], x), f"stopped at step {number}"
         assert numpy.array_equal(other.numpy()["data"], x[:, 0])
         assert not other.verify()
         files = {"a.npy", "data.npy"} if kind == "npy" else {"data.zarr"}
         there = {path.name for path in (tmp_path / "other").iterdir() if not path.name.startswith(".preparing-")}
-        assert there == {"manifest.json", ".lock", *files}
+        assert there == {"manifest.json", ".lock", ".run", *files}
         remove(to)
         remove(tmp_path / "other")
         number += 1

@@ -84,7 +84,7 @@ def _summary(series: Mapping[str, Sequence[Cell]], count: int) -> str:
     told = f"{count} settings were measured"
     if not long:
         return f"{told}."
-    name, cells = max(long.items(), key=lambda pair: pair[1][-1].setting.workers)
+    name, cells = max(long.items(), key=lambda pair: (pair[1][-1].setting.workers, pair[1][-1].setting.size or 0))
     workers, speed_up = _speed_ups(cells)[-1]
     fewest = cells[0].setting.workers
     own = f" with {name}" if len(series) > 1 else ""

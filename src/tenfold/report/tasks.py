@@ -122,7 +122,7 @@ def _sessions(run: Run) -> list[Table]:
         told = [str(session.get("workers", "")), str(session.get("engine", ""))]
         rows.append([str(number), moment(session["began"]), ended, *told])
     columns = ("session", "began", "took", "at a time", "engine")
-    return [Table(columns, rows, right=("took", "at a time"))] if rows else []
+    return [Table(columns, rows, right=("began", "took", "at a time"))] if rows else []
 
 
 def _slowest(run: Run) -> list[Section]:
