@@ -43,5 +43,6 @@ def _here() -> dict[str, Any]:
 def repeat(call: str, words: str, about: Mapping[str, Any]) -> Section:
     """`call` is Python; what was typed comes first where it is known."""
     typed = about.get("command")
-    parts: list[Part] = [Text("This was typed:"), Code(str(typed)), Text("It made this call:")] if typed else []
+    what = "This script was run:" if str(typed).startswith("python ") else "This was typed:"
+    parts: list[Part] = [Text(what), Code(str(typed)), Text("It made this call:")] if typed else []
     return Section("How to repeat it", [*parts, Code(call), Text(words)])
