@@ -26,8 +26,8 @@ check: setup          ## lint, types, and imports that go one way
 	$(BIN)/mypy src
 	$(BIN)/lint-imports
 
-test: setup           ## everything, about 45 minutes on two cores
-	$(BIN)/python -m pytest
+test: setup           ## everything, in two sessions side by side: much of it waits for processes to start and to end
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 bench: setup          ## every benchmark, on an otherwise idle machine
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,bench]'

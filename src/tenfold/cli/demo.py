@@ -1,6 +1,6 @@
 """`tenfold demo`: the whole workflow, start to end, in under two minutes.
 
-Models are trained in workers; this process imports no framework. What is finished is kept, and shown at once.
+Models are trained in workers. What is finished is kept, and shown at once.
 """
 
 from __future__ import annotations

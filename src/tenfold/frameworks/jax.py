@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tenfold.frameworks import Framework
 from tenfold.plan.seats import Seat
+
+QUICK = "jax_disable_most_optimizations"
 
 
 class Member(Framework):
@@ -29,6 +32,21 @@ class Member(Framework):
         array = sys.modules.get("jax._src.array")
         kind = getattr(array, "ArrayImpl", None)
         return {kind: _reduce_array} if kind is not None else {}
+
+
+@contextlib.contextmanager
+def quick_compilations() -> Iterator[None]:
+    """For what runs once: initial weights are computed by programs that take longer to optimise than to run."""
+    jax = sys.modules.get("jax")
+    if jax is None:
+        yield
+        return
+    before = jax.config.values[QUICK]
+    jax.config.update(QUICK, True)
+    try:
+        yield
+    finally:
+        jax.config.update(QUICK, before)
 
 
 def _reduce_array(array: Any) -> Any:

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy
 
+from tenfold.frameworks.jax import quick_compilations
 from tenfold.fuse import program
 from tenfold.fuse.columns import Columns, mapped
 from tenfold.fuse.portrait import Portrait
 from tenfold.work.run import Declined
 
 KEPT = 256  # blueprints
-QUICK = "jax_disable_most_optimizations"
 
 State = tuple[list[Any], list[Any], list[Any], list[Any]]
 """Trainable, non-trainable, optimizer's and metrics' variables."""
@@ -38,21 +38,6 @@ def check_backend() -> None:
         raise Declined(
             f"Keras in this process has the {keras.backend.backend()} backend; only on JAX can models be fused"
         )
-
-
-@contextlib.contextmanager
-def quick_compilations() -> Iterator[None]:
-    """For what runs once: initial weights are computed by programs that take longer to optimise than to run."""
-    jax = sys.modules.get("jax")
-    if jax is None:
-        yield
-        return
-    before = jax.config.values[QUICK]
-    jax.config.update(QUICK, True)
-    try:
-        yield
-    finally:
-        jax.config.update(QUICK, before)
 
 
 def standard(data: Columns) -> Any:

@@ -14,7 +14,7 @@ import numpy
 
 from tenfold import frameworks
 from tenfold.errors import BadCall
-from tenfold.fuse.blueprint import quick_compilations
+from tenfold.frameworks.jax import quick_compilations
 from tenfold.fuse.columns import check_rows
 from tenfold.work import seeds
 from tenfold.work.leg import Halted, Leg, Why

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tenfold.errors import BadCall
+from tenfold.frameworks.jax import quick_compilations
 from tenfold.machine import installed
 from tenfold.models import nesting
 from tenfold.models.model import Model, Predict, packed
@@ -44,7 +45,8 @@ class KerasModel(Model):
             raise installed.missing("Keras", "keras") from error
         archive, objects, trusted = parcel.unpack(self.content)
         try:
-            model = _opened(archive, objects, trusted)
+            with quick_compilations():  # initial weights, which are not even kept
+                model = _opened(archive, objects, trusted)
         except Exception as error:
             raise BadCall(
                 f"model: Keras {keras.__version__} on {keras.backend.backend()} cannot open it in a worker: "

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy
 
+from tenfold.frameworks.jax import quick_compilations
 from tenfold.fuse import blueprint
 from tenfold.fuse.building import Member
 from tenfold.fuse.columns import Columns, mapped
@@ -35,7 +36,7 @@ class JaxLearner(KerasLearner):
     """One copy of a model."""
 
     def __init__(self, fit: Fit, member: Member, built: Any) -> None:
-        with blueprint.quick_compilations():
+        with quick_compilations():
             super().__init__(fit, member, built)
         self._blocks = Held(_on_device)
         self._state: State
