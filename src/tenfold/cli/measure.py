@@ -89,7 +89,7 @@ def _show(study: ScalingStudy, page: str | None) -> None:
 
 def _columns(cell: Cell) -> list[str]:
     if not cell.repeats:
-        return [cell.failure or "not measured", "", "", "", ""]
+        return [str(cell.failure), "", "", "", ""]
     most = max(cell.parts, key=lambda name: cell.parts[name])
     share = f"{most} {cell.parts[most] / cell.seconds:.0%}"
     memory = f"{cell.memory >> 20:,} MiB" if cell.memory else ""

@@ -195,7 +195,7 @@ def _row(cell: Cell) -> dict[str, Any]:
 
 def _told(cell: Cell) -> str:
     if not cell.repeats:
-        return cell.failure or "not measured: the budget was spent"
+        return str(cell.failure)
     share = max(cell.parts, key=lambda name: cell.parts[name])
     return f"{cell.seconds:.3g} s, {cell.throughput:,.0f} a second, mostly {share} ({cell.parts[share]:.3g} s)"
 

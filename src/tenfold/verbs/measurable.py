@@ -19,6 +19,7 @@ from tenfold.errors import BadCall
 from tenfold.fuse import fit as fits
 from tenfold.fuse.columns import leaves
 from tenfold.fuse.fit import Fit
+from tenfold.journal.fingerprint import name_of
 from tenfold.scaling.cells import Setting
 from tenfold.verbs import train as training
 from tenfold.verbs.evaluate import evaluate
@@ -47,6 +48,8 @@ class Done:
 class Measurable(ABC):
     """A task that can be run in any setting."""
 
+    name: str
+    """What a person calls it."""
     length: int | None = None
     """The largest size; None where it is not known."""
     hows: tuple[str, ...] = ()
@@ -79,6 +82,7 @@ class Function(Measurable):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
+        self.name = name_of(function)
         try:
             inspect.signature(function).bind(1, 1)
         except TypeError as error:
@@ -101,6 +105,7 @@ class Training(Measurable):
         fit = self._fit = _wanted(self._given, "fit", "a tenfold.Fit")
         if not isinstance(fit, Fit):
             raise BadCall(f"fit={fit!r}: expected a tenfold.Fit")
+        self.name = f"train of {name_of(fit)}"
         self.length = len(fit.data)
         self.batch = fit.batch_size
 
@@ -122,6 +127,7 @@ class Mapped(Measurable):
         self._task = _wanted(self._given, "task", "a function of one item")
         if not isinstance(self._items, Sequence | range | numpy.ndarray):
             raise BadCall(f"items={type(self._items).__name__}: expected a list, of which a part can be taken")
+        self.name = f"map of {name_of(self._task)}"
         self.length = len(self._items)
         self.hows = get_args(fits.How) if isinstance(self._task, Fit) else ()
 
@@ -141,7 +147,8 @@ class Reading(Measurable):
     def __init__(self, given: Mapping[str, Any], verb: Callable[..., Any]) -> None:
         self._given = dict(given)
         self._verb = verb
-        _wanted(self._given, "fn" if verb is prepare else "model", "what the samples go through")
+        through = _wanted(self._given, "fn" if verb is prepare else "model", "what the samples go through")
+        self.name = f"{name_of(verb)} of {name_of(through)}"
         self._source = open_source(_wanted(self._given, "source", "samples"), columns=self._given.pop("columns", None))
         self.length = self._source.length
 

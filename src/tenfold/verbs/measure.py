@@ -15,7 +15,6 @@ from typing import Any
 from tenfold import engines as every_engine
 from tenfold import machine
 from tenfold.errors import BadCall
-from tenfold.journal import fingerprint
 from tenfold.journal.block import Block
 from tenfold.machine.meter import Meter
 from tenfold.report.scaling_study import ScalingStudy, cells_of, study_of
@@ -77,8 +76,8 @@ def measure(
     grid = [Setting(*place) for place in product(*axes)]
     options = {"cpus": _cpus(cpus, max(workers)), "progress": False}
     with opened("measure", task, settings, total=None, on_error="collect", parts={}) as call:
+        call.journal.set_meta(function=found.name, batch=str(found.batch or ""))
         Rounds(found, grid, named, options, call).run(repeats, budget, seed)
-        call.journal.set_meta(function=fingerprint.name_of(task), batch=str(found.batch or ""))
     return study_of(call.journal)
 
 
