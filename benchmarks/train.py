@@ -3,12 +3,15 @@
 Three convolutional nets on images of 8 x 8 (`scripts/train_net.py` has them), with SGD. Steps a second are those of a
 training under way; seconds to the first step count from the call. One process: own loops of PyTorch and TensorFlow with
 one and two threads, Keras `fit`. Two: PyTorch's DDP, TensorFlow's MirroredStrategy with `fit` and
-MultiWorkerMirroredStrategy with its own loop, Ray Train. Every script runs by itself, in turns.
+MultiWorkerMirroredStrategy with its own loop, Ray Train. Asynchronous updates of the small net, also with Ray's actors
+and TensorFlow's parameter servers; and how long training stands still when one of two workers is killed, with torchrun.
+Every script runs by itself, in turns.
 """
 
 from __future__ import annotations
 
 import json
+import tempfile
 from functools import partial
 
 import launch
@@ -25,6 +28,8 @@ OURS = (
     "tenfold_keras_async",
 )
 NETS = ("small", "big", "wide")
+RAY_ACTORS, SERVERS = "updates/s, Ray actors", "updates/s, TensorFlow's parameter server"
+RECOVERED, RESTARTED = "s from a kill to the next step, tenfold", "s from a kill to the next step, torchrun"
 Found = dict[str, dict[str, float]]
 
 
@@ -33,8 +38,11 @@ def main() -> None:
     speeds: dict[str, Found] = {}
     for net in NETS[: 1 if chosen.quick else None]:
         speeds[net] = measure(net, chosen)
-    tables = [table(net, found) for net, found in speeds.items()]
-    publish(Report(__doc__ or "", tables, goals(speeds), speeds), chosen)
+    others = measure_others(chosen)
+    rows = [(name, f"{value:.2f}") for name, value in others.items()]
+    tables = [*(table(net, found) for net, found in speeds.items()), Table("others", ("", "measured"), rows)]
+    kept = [*goals(speeds), *other_goals(speeds["small"], others)]
+    publish(Report(__doc__ or "", tables, kept, {**speeds, "others": others}), chosen)
 
 
 def measure(net: str, chosen: Options) -> Found:
@@ -53,6 +61,35 @@ def measure(net: str, chosen: Options) -> Found:
         turns = take_turns({name: partial(run, name) for name in contestants}, chosen.repeats)
     first = medians(firsts)
     return {name: {"speed": speed, "first": first[name]} for name, speed in medians(turns).items()}
+
+
+def measure_others(chosen: Options) -> dict[str, float]:
+    """Updates a second of asynchronous peers, and seconds without a step after a kill."""
+
+    def run(script: str, *words: object) -> float:
+        with launch.environment() as variables, tempfile.TemporaryDirectory() as folder:
+            found = launch.run(launch.command(script, *words, *([folder] if script == "recovery" else [])), variables)
+            (value,) = json.loads(found[1].splitlines()[-1]).values()
+            return float(value)
+
+    say("updates, recovery")
+    scripts = {
+        RAY_ACTORS: partial(run, "updates", "ray_actors"),
+        SERVERS: partial(run, "updates", "tf_servers"),
+        RECOVERED: partial(run, "recovery", "tenfold"),
+        RESTARTED: partial(run, "recovery", "torchrun"),
+    }
+    return medians(take_turns(scripts, chosen.repeats))
+
+
+def other_goals(small: Found, others: dict[str, float]) -> list[Goal]:
+    ours = max(small[name]["speed"] for name in ("tenfold_torch_async", "tenfold_keras_async"))
+    goals = [
+        at_least(f"small: asynchronous updates, against {name}", ours / others[name], 3)
+        for name in (RAY_ACTORS, SERVERS)
+    ]
+    recovery = others[RESTARTED] / others[RECOVERED]
+    return [*goals, at_least("a step again after a kill, against torchrun", recovery, 5)]
 
 
 def table(net: str, found: Found) -> Table:

@@ -1,7 +1,7 @@
 """One of two workers is killed in the middle of a training: `recovery.py CONTESTANT FOLDER`.
 
 Prints the seconds from the kill until the next step of the training begins. The loss notes when it is computed, and
-kills the second worker once. Contestants: tenfold, and torchrun, whose workers go on from a checkpoint of every 20 steps.
+kills the second worker once. Contestants: tenfold, and torchrun, whose workers go on from their last checkpoint.
 """
 
 import json
