@@ -27,7 +27,7 @@ check: setup          ## lint, types, and imports that go one way
 	$(BIN)/lint-imports
 
 test: setup           ## everything, in two sessions side by side: much of it waits for processes to start and to end
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 bench: setup          ## every benchmark, on an otherwise idle machine
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,bench]'

@@ -19,6 +19,7 @@ _FOLDER = pytest.StashKey[str]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ.pop("COLUMNS", None)  # sessions side by side have it; what is asserted is as wide as it is without
     os.environ[leftovers.MARK] = f"{os.getpid()}-{os.urandom(4).hex()}"
     # Other sessions use /tmp at the same time, and pytest clears away what they have in pytest-of-...: all is in here.
     config.stash[_FOLDER] = tempfile.mkdtemp(prefix="t-")  # short: a socket below it has 107 characters
@@ -30,14 +31,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if _FOLDER in config.stash:
         shutil.rmtree(config.stash[_FOLDER], ignore_errors=True)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sessions side by side share the work by files, and where a cluster serves several files, by engines."""
-    for item in items:
-        engine = item.callspec.params.get("engine") if hasattr(item, "callspec") else None
-        shared = engine is not None and item.path.parent.name == "engines"
-        item.add_marker(pytest.mark.xdist_group(f"engine {engine}" if shared else str(item.path)))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -40,7 +40,7 @@ def _at_once(spans: list[tuple[float, float, str]]) -> int:
 def _task(folder: Path) -> Any:
     def work(x: int) -> str:
         began = time.time()
-        time.sleep(0.2)
+        time.sleep(0.4)
         devices = os.environ.get("CUDA_VISIBLE_DEVICES", "all")
         (folder / str(x)).write_text(f"{began} {time.time()} {devices}")
         return devices
