@@ -40,6 +40,7 @@ SILENCE = 15 * HEARTBEAT  # after which a node counts as lost, though nobody say
 RECRUIT_EVERY = 1.0
 DEPTH = 2  # batches for each seat that may be with a node
 PATIENCE = 60.0  # seconds that a call waits for a node when it has lost the last one
+CLOSE_LIMIT = 10.0  # seconds for all nodes to end their tasks, which would otherwise go on, and write their files
 LOST_IN_A_ROW = 4  # nodes that may be lost without a task being finished, before a task is suspected to kill them
 
 
@@ -134,7 +135,7 @@ class ClusterCrew:
         enders = [threading.Thread(target=_end, args=(place.post,), daemon=True) for place in self._places.values()]
         for ender in enders:
             ender.start()
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + CLOSE_LIMIT
         for ender in enders:
             ender.join(max(0.0, deadline - time.monotonic()))
         if self._load.handle is not None:
