@@ -6,12 +6,21 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 import leftovers
 import waiting
 
+WITH_RAY = (
+    "tests/engines/",
+    "tests/clusters/test_ray",
+    "tests/docs/",
+    "tests/cli/test_cli_doctor_engine.py",
+    "tests/faults/test_interrupts.py",
+    "tests/faults/test_parent_killed.py",
+)
 GRACE = 15.0  # seconds in which processes that were told to go may go; on a busy machine, loky's need several
 
 _FAILED = pytest.StashKey[bool]()
@@ -31,6 +40,18 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if _FOLDER in config.stash:
         shutil.rmtree(config.stash[_FOLDER], ignore_errors=True)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Sessions side by side share the work by files; but two clusters of Ray on one machine disturb each other."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.partition("::")[0]
+            return "ray" if path.startswith(WITH_RAY) else path
+
+    return Scheduling(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -83,6 +83,7 @@ def test_no_process_and_no_file_outlives_a_killed_caller(
 ) -> None:
     if signal.getsignal(number) is signal.SIG_IGN:  # under nohup, scripts ignore it as well
         number = signal.SIGTERM
+    before = leftovers.files()
     text = _ENDLESS.format(folder=str(tmp_path), options=options)
     with scripts.started(tmp_path, text, {"TENFOLD_START": start}) as script:
         waiting.until(lambda: len(list(tmp_path.glob("working *"))) == 2 or script.process.poll() is not None)
@@ -90,7 +91,7 @@ def test_no_process_and_no_file_outlives_a_killed_caller(
         script.process.send_signal(number)
         script.process.wait(5)
     waiting.until(lambda: not leftovers.processes(), 5, "the end of all processes")
-    waiting.until(lambda: not leftovers.files(), 5, f"the end of {leftovers.files()}")
+    waiting.until(lambda: not leftovers.files() - before, 5, f"the end of {leftovers.files()}")
 
 
 def test_no_process_outlives_a_caller_killed_while_the_nursery_imports(tmp_path: Path) -> None:

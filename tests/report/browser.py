@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+UPDATE = ["apt-get", "update"]
 INSTALL = ["apt-get", "install", "-y", "--no-install-recommends", "chromium"]
 OPTIONS = [
     "--headless",
@@ -35,8 +36,11 @@ def chromium() -> str:
             pytest.skip("pages are looked at in Debian's chromium, and this is no Debian")
         if os.geteuid() != 0:
             pytest.fail(f"pages are looked at in chromium, which is missing; as root, say: {' '.join(INSTALL)}")
-        done = subprocess.run(INSTALL, capture_output=True, text=True, check=False)
-        found = shutil.which("chromium")
+        for words in (INSTALL, UPDATE, INSTALL):  # a new machine may know no packages yet
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            found = shutil.which("chromium")
+            if found is not None:
+                break
         if found is None:
             pytest.fail(f"chromium cannot be installed: {done.stderr[-500:]}")
     return found

@@ -16,7 +16,7 @@ import pytest
 import reported
 
 import tenfold
-from tenfold.errors import BadCall, MissingPackage, RunUnusable, TasksFailed
+from tenfold.errors import BadCall, MissingPackage, TasksFailed
 from tenfold.journal.folder import Folder
 from tenfold.journal.store import Block, Journal
 from tenfold.report import png
@@ -230,13 +230,12 @@ def test_a_run_without_tasks(tmp_path: Path) -> None:
         report.png(tmp_path / "x.png")
 
 
-def test_a_run_of_measure_has_none_yet(tmp_path: Path) -> None:
-    path = reported.mapped(tmp_path, 1)
-    journal = Journal(Folder(path))
-    journal.set_meta(verb="measure")
-    journal.close()
-    with pytest.raises(RunUnusable, match=r"made by tenfold.measure, of which there are no reports yet"):
-        of_run(path)
+def test_a_run_of_measure_has_its_cells(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    tenfold.measure(lambda workers, size: None, workers=[1, 2], sizes=[1, 2], repeats=1, run=path, progress=False)
+    found = of_run(path)
+    assert [section.heading for section in found.sections[:3]] == ["Advice", "Speed", "Where the time went"]
+    assert "4 settings were measured" in found.summary
 
 
 def test_many_tasks_make_no_large_page(tmp_path: Path) -> None:
