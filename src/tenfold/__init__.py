@@ -10,6 +10,7 @@ Everything is imported when it is first used: `import tenfold` imports no framew
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 from tenfold.nursery import notice
@@ -101,4 +102,9 @@ def __dir__() -> list[str]:
     return __all__
 
 
-notice.watch()
+def _begin_engine() -> None:
+    if os.environ.get("TENFOLD_ENGINE"):
+        importlib.import_module("tenfold.engines").ahead()
+
+
+notice.watch(also=_begin_engine)

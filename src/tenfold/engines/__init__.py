@@ -224,6 +224,14 @@ def find(wanted: object = None, **options: Any) -> Engine:
     raise BadCall(f"{source}: there is no such engine; there are {', '.join(names())}")
 
 
+def ahead() -> None:
+    """Begin what takes the engine of TENFOLD_ENGINE long: the caller has imports to do meanwhile."""
+    name = os.environ.get(VARIABLE)
+    if name in names():
+        member = importlib.import_module(f"{__name__}.{name}")
+        getattr(member, "ahead", lambda: None)()
+
+
 def _adopted(wanted: Any) -> Engine:
     if all(hasattr(wanted, needed) for needed in ("abilities", "machines", "open")):
         return cast("Engine", wanted)

@@ -50,6 +50,13 @@ CLOSE_LIMIT = 2.0  # a worker that is gone never answers; one that lives has bee
 GREETING_LIMIT = 1 << 20  # bytes
 
 
+def ahead() -> None:
+    """Begin what takes long, for a call that is going to come."""
+    if installed.version("distributed") is not None:
+        with _lock:
+            _begin(machine.look())
+
+
 def engine(address: str, *, security: Security | None = None) -> DaskEngine:
     """`security` is a `distributed.Security`, for "tls://..."; Dask's own configuration counts otherwise."""
     if installed.version("distributed") is None:
@@ -293,6 +300,8 @@ def _threads(known: dict[str, Any]) -> int:
 _clients: dict[str, Client] = {}
 _known: WeakKeyDictionary[Client, DaskCluster] = WeakKeyDictionary()
 _processes: list[DaskProcess] = []
+_begun: dict[int, DaskProcess] = {}
+"""Those that nobody has joined yet, by their GPUs."""
 _lock = threading.Lock()
 
 
@@ -311,11 +320,20 @@ def connected(address: str, security: Security | None) -> Client:
 
 def _start(here: Machine) -> Client:
     """A cluster in a process of its own, which ends when this one does."""
-    process = DaskProcess(max(1, int(here.cpus)), len(here.gpus))
-    _processes.append(process)
+    process = _begin(here)
+    del _begun[process.gpus]
     from distributed import Client  # half a second, while the process does the same
 
     return Client(process.address(), set_as_default=False, timeout=CONNECT_LIMIT)
+
+
+def _begin(here: Machine) -> DaskProcess:
+    """One that comes up meanwhile, and that nobody has joined yet."""
+    gpus = len(here.gpus)
+    if gpus not in _begun:
+        _begun[gpus] = DaskProcess(max(1, int(here.cpus)), gpus)
+        _processes.append(_begun[gpus])
+    return _begun[gpus]
 
 
 def _join(address: str, security: Security | None) -> Client:
@@ -356,5 +374,6 @@ def close() -> None:
             with contextlib.suppress(Exception):
                 client.close(timeout=2)
         _clients.clear()
+        _begun.clear()
         while _processes:
             _processes.pop().close()

@@ -28,7 +28,7 @@ from tenfold.engines.cluster.facts import Facts
 from tenfold.engines.cluster.ray_actors import Keeper, RayForeman
 from tenfold.errors import BadCall, ClusterLost, WorkersUnavailable
 from tenfold.machine import Gpu, Machine
-from tenfold.machine.installed import missing
+from tenfold.machine.installed import missing, version
 from tenfold.plan.choose import Abilities, Plan
 from tenfold.plan.seats import Seat
 from tenfold.work.run import Job
@@ -40,6 +40,7 @@ SCHEMES = ("ray",)
 
 CALL_LIMIT = 30.0
 IDLE_LIMIT = 2.0  # seconds that an actor waits for the next call, and keeps its CPUs
+IDLE_AT_HOME = 60.0  # the same in a cluster of our own, where nobody else wants them
 LOOK_LIMIT = 60.0  # seconds for the first answer of a node: a Ray worker process has to start there
 _LEFT_BEHIND = "RAY_CLIENT_MODE"  # the variable that `import ray` sets in an environment that is the caller's
 
@@ -47,12 +48,22 @@ Shape = tuple[str, float, float]
 """Of an actor: its node, CPUs and GPUs."""
 
 
+def ahead() -> None:
+    """Begin what takes long, for a call that is going to come."""
+    if version("ray") is not None:
+        ray_joining.begin()
+
+
 def engine(address: str) -> RayEngine:
+    if version("ray") is None:
+        raise missing("Ray", "ray")
+    if address == "ray":
+        ray_joining.begin()
     had = _LEFT_BEHIND in os.environ
-    try:
-        import ray  # noqa: F401
-    except ImportError as error:
-        raise missing("Ray", "ray") from error
+    import ray  # noqa: F401
+
+    atexit.unregister(close)
+    atexit.register(close)  # before Ray's own end, which sleeps for half a second
     if not had:
         os.environ.pop(_LEFT_BEHIND, None)
     return RayEngine(address)
@@ -109,7 +120,7 @@ class RayCluster:
         self.session = session
         self._keepers: dict[str, Any] = {}
         self._facts: dict[str, Facts] = {}
-        self.idle = Idle()
+        self.idle = Idle(IDLE_AT_HOME if ray_joining.is_ours() else IDLE_LIMIT)
         self._lock = threading.Lock()
 
     # -- nodes --------------------------------------------------------------------------------------------------
@@ -214,7 +225,8 @@ class RayCluster:
 class Idle:
     """Actors whose call is over, kept for a moment: a new one takes Ray more than half a second."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
         self._lock = threading.Lock()
         self._actors: dict[Shape, Any] = {}
 
@@ -233,7 +245,7 @@ class Idle:
             self._actors[shape] = actor
         if replaced is not None:
             _kill(replaced)
-        timer = threading.Timer(IDLE_LIMIT, self._expire, (shape, actor))
+        timer = threading.Timer(self._seconds, self._expire, (shape, actor))
         timer.daemon = True
         timer.start()
 
@@ -337,7 +349,6 @@ def _joined(address: str) -> RayCluster:
         return _cluster
 
 
-@atexit.register
 def close() -> None:
     """Leave the cluster that was joined here; one that was started here ends."""
     global _cluster

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tenfold.work.arrivals import Arrivals
 
@@ -22,10 +22,18 @@ _OF_GROUPS = ("tensorflow", "jax", "keras", "sklearn")
 Keras on JAX, and a second nursery that imports TensorFlow meanwhile would only take a core from the script."""
 
 
-def watch() -> None:
-    """Called by `import tenfold`."""
+def watch(also: Callable[[], None]) -> None:
+    """Called by `import tenfold`; `also` is called when the nursery has been told."""
+
+    def comes(name: str) -> None:
+        if "tenfold.nursery.process" in sys.modules:
+            return  # this is the nursery itself
+        _framework_comes(name)
+        with contextlib.suppress(Exception):  # an import must never fail because of this; a call will say what is wrong
+            also()
+
     if is_callers_process():
-        Arrivals(_NAMES, before=_framework_comes).watch()
+        Arrivals(_NAMES, before=comes).watch()
 
 
 def is_callers_process() -> bool:

@@ -26,6 +26,7 @@ class DaskProcess:
     """The caller's end of it."""
 
     def __init__(self, threads: int, gpus: int) -> None:
+        self.gpus = gpus
         life_theirs, self._life = os.pipe()
         answer, answer_theirs = os.pipe()
         code = _CODE.format(
@@ -39,18 +40,18 @@ class DaskProcess:
         )
         os.close(life_theirs)
         os.close(answer_theirs)
-        self._answer = answer
+        self._answer = open(answer)  # noqa: SIM115  # read once, and closed with the cluster
 
     def address(self) -> str:
         """Wait until it is up, and say where. Asked once."""
-        with open(self._answer) as file:
-            found = file.read().strip()
+        found = self._answer.read().strip()
         if not found:
             status = self._process.wait()
             raise WorkersUnavailable(f"a Dask cluster could not be started on this machine: status {status}")
         return found
 
     def close(self) -> None:
+        self._answer.close()
         os.close(self._life)
         try:
             self._process.wait(END_LIMIT)

@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tenfold import machine
-from tenfold.engines.cluster.ray_watch import Watch
+from tenfold.engines.cluster.ray_process import RayProcess
 from tenfold.errors import BadCall, ClusterLost
 
 _HICCUPS = ("Starting Ray client server failed", "ZombieProcess")
 """How Ray fails to start its server for a client on a busy machine, now and then; it works the next time."""
+TOKEN_VARIABLE = "RAY_AUTH_MODE"
 CONNECT_LIMIT = 5.0  # seconds until an address counts as unreachable
 
 _lock = threading.Lock()
 _joined = ""
-_watch: Watch | None = None  # over a cluster that was started here
-_gpus = 0  # that it has
+_process: RayProcess | None = None  # a cluster that was started here
+
+
+def begin() -> None:
+    """Start a cluster of our own, where this process is in none: it comes up while the caller imports Ray."""
+    global _process
+    if "ray" in sys.modules and sys.modules["ray"].is_initialized():
+        return
+    here = machine.look()
+    with _lock:
+        if _process is not None and _process.gpus != len(here.gpus):  # it has the GPUs that there were at its start
+            _end_process()
+        if _process is None:
+            _process = RayProcess(max(1, int(here.cpus)), len(here.gpus))
 
 
 def join(address: str) -> str:
@@ -28,17 +41,20 @@ def join(address: str) -> str:
     global _joined
     import ray
 
-    gpus = len(machine.look().gpus)
-    if address == "ray" and _watch is not None and gpus != _gpus:
-        leave()  # one of our own has the GPUs that there were when it was started
+    if address == "ray" and _joined and _process is not None and _process.gpus != len(machine.look().gpus):
+        leave()
+    if address == "ray":
+        begin()
     with _lock:
         if not ray.is_initialized():
             if address == "ray":
-                _start(gpus)
+                _enter()
             else:
                 _connect(address)
             _joined = address
-        elif _joined and address not in ("ray", _joined):
+        elif not _joined:
+            _end_process()  # the user has joined another one since it was begun
+        elif address not in ("ray", _joined):
             raise BadCall(
                 f"engine={address!r}: this process has joined another Ray cluster ({_joined}), and Ray allows only one"
             )
@@ -46,42 +62,49 @@ def join(address: str) -> str:
         return f"{here.get_node_id()} {here.get_job_id()}"
 
 
-def _start(gpus: int) -> None:
-    global _watch, _gpus
+def _enter() -> None:
+    """Join the cluster that was started here."""
     import ray
 
-    folder = tempfile.mkdtemp(prefix="tfr-", dir="/tmp")  # the names of Ray's sockets must be short
-    _watch = Watch(folder)
-    options: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False, "configure_logging": False}
-    cpus = max(1, int(machine.look().cpus))
-    _in_a_thread_that_stays(
-        lambda: ray.init(address="local", num_cpus=cpus, num_gpus=gpus, _temp_dir=folder, **options)
-    )
-    _gpus = gpus
+    assert _process is not None, "begin() comes first"
+    try:
+        address = _process.address()
+        with _tokens("token"):
+            ray.init(address=address, log_to_driver=False, configure_logging=False)
+    except BaseException:
+        _end_process()
+        raise
 
 
-def _in_a_thread_that_stays(start: Callable[[], object]) -> None:
-    """Ray's processes are killed by the kernel when the thread that has started them ends, and then Ray ends us."""
-    if threading.current_thread() is threading.main_thread():
-        start()
+@contextlib.contextmanager
+def _tokens(mode: str) -> Iterator[None]:
+    """Ray takes this process to have said in its environment whether it shows tokens, where the user has not.
+
+    `ray.init` would leave that in the environment of the caller, and the next cluster would refuse it.
+    """
+    try:
+        from ray._private.authentication.authentication_token_setup import enable_token_auth_by_default  # noqa: F401
+        from ray._raylet import AuthenticationTokenLoader, Config
+    except ImportError:  # an older one: no tokens unless it is told to
+        yield
         return
-    done = threading.Event()
-    faults: list[BaseException] = []
+    if TOKEN_VARIABLE in os.environ:
+        yield
+        return
+    os.environ[TOKEN_VARIABLE] = mode
+    try:
+        Config.initialize("")
+        AuthenticationTokenLoader.instance().reset_cache()
+        yield
+    finally:
+        del os.environ[TOKEN_VARIABLE]
 
-    def stay() -> None:
-        try:
-            start()
-        except BaseException as error:
-            faults.append(error)
-            return
-        finally:
-            done.set()
-        threading.Event().wait()
 
-    threading.Thread(target=stay, name="ray_starter", daemon=True).start()
-    done.wait()
-    if faults:
-        raise faults[0]
+def _end_process() -> None:
+    global _process
+    if _process is not None:
+        _process.close()
+        _process = None
 
 
 def _connect(address: str) -> None:
@@ -138,17 +161,22 @@ def _find(where: str) -> str:
     raise ConnectionError("something else answers there")
 
 
+def is_ours() -> bool:
+    """Whether this process is in a cluster that it has started."""
+    return bool(_joined) and _process is not None
+
+
 def leave() -> None:
     """Leave the cluster that was joined here; one that was started here ends."""
-    global _joined, _watch
+    global _joined
     with _lock:
-        if not _joined:
-            return
-        import ray
+        if _joined:
+            import ray
 
-        with contextlib.suppress(Exception):
-            ray.shutdown()
-        if _watch is not None:
-            _watch.close()
-            _watch = None
+            with contextlib.suppress(Exception):
+                ray.shutdown()
+            if _process is not None:
+                with _tokens("disabled"):  # until the next one
+                    pass
+        _end_process()
         _joined = ""
