@@ -74,6 +74,8 @@ def _show(trained: Trained, path: str | None) -> None:
         f"{epochs} epochs, {trained.updates} updates, {trained.workers} workers, {say.took(trained.seconds)}",
         style="bold",
     )
+    for reason in trained.plan.splitlines()[1:]:
+        screen.print(reason)
     for event in trained.events[1:]:
         screen.print(event)
     screen.print(f"written to {path}" if path else "not written: --save FILE keeps the model")
