@@ -65,6 +65,15 @@ def test_several_are_taken_where_they_are_faster() -> None:
     assert trained.updates == one.updates
 
 
+def test_those_who_cannot_train_are_not_taken(tmp_path: Path) -> None:
+    settings = {**CORE, "run": tmp_path / "run"}
+    trained = tenfold.train(fit(), dict(ROW, whole=True), **settings)
+    assert trained.workers == 1
+    assert list(paces(trained.plan)) == [ONE]
+    assert re.search(rf"; {TWO}: .*half of a batch", trained.plan), trained.plan
+    assert trained.updates == 5 * 6
+
+
 def test_gpus_are_divided_when_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TENFOLD_GPUS", "2")
     trained = tenfold.train(fit(), ROW, gpus=1, **CORE)

@@ -82,7 +82,7 @@ def candidates(machine: Machine, needs: Needs, cpus: float | None, most: int | N
 
 def decide(among: Sequence[Candidate], timings: Sequence[Timing]) -> Verdict:
     """What comes next, when the first of the candidates have been timed."""
-    if len(among) == 1:
+    if len(among) == 1 and not timings:
         return Verdict(among[0], settled=True, why=f"{among[0]}, because there is no more to divide")
     if not timings:
         return Verdict(among[0], settled=False)

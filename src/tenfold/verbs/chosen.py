@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tenfold import machine
 from tenfold.dispatch.using import choice
+from tenfold.errors import TasksFailed
 from tenfold.journal.folder import Folder, is_run
 from tenfold.journal.store import Journal
 from tenfold.plan.needs import needs
@@ -52,6 +53,13 @@ class Choosing:
             self._remember(journal)
         return stays
 
+    def give_up(self, why: str) -> None:
+        """Those who were tried last could not train at all; it is the best of the others."""
+        failed = self.verdict.candidate
+        self.among = self.among[: len(self.timings)]
+        best = decide(self.among, self.timings)
+        self.verdict = replace(best, why=f"{best.why}; {failed}: {why}")
+
     def _remember(self, journal: Journal) -> None:
         """A run that goes on after a kill does so with the same number."""
         workers = str(self.verdict.candidate.workers)
@@ -73,10 +81,16 @@ def train(terms: Terms, settings: Settings, cpus: float | None) -> Trained:
     while True:
         candidate = choosing.verdict.candidate
         settings = replace(settings, cpus=candidate.cpus, workers=candidate.workers)
-        ended = heat.train(replace(terms, chosen=True), settings, choosing.begin)
-        seconds += ended.seconds
-        if ended.trained is not None:
-            return replace(ended.trained, plan=f"{ended.trained.plan}\n{choosing.why}", seconds=seconds)
+        try:
+            ended = heat.train(replace(terms, chosen=True), settings, choosing.begin)
+        except TasksFailed as error:
+            if choosing.verdict.settled or not choosing.timings:
+                raise
+            choosing.give_up(str(error.failures[0]).splitlines()[0])
+        else:
+            seconds += ended.seconds
+            if ended.trained is not None:
+                return replace(ended.trained, plan=f"{ended.trained.plan}\n{choosing.why}", seconds=seconds)
         settings = replace(settings, fresh=settings.run is not None)  # what was tried has left nothing of worth
 
 
