@@ -18,7 +18,7 @@ def build(width=64, lr=0.002):
 fit = tenfold.Fit(build, (images, labels), epochs=8, batch_size=64, validation=0.2, metrics=["accuracy"])
 
 if __name__ == "__main__":
-    one = tenfold.train(fit, {"seed": 0}, progress=False)  # one worker with all cores
+    one = tenfold.train(fit, {"seed": 0}, workers=1, progress=False)  # with all cores
     two = tenfold.train(fit, {"seed": 0}, workers=2, progress=False)  # every batch divided between two
     for epoch, (first, second) in enumerate(zip(one.history["loss"], two.history["loss"], strict=True)):
         print(f"epoch {epoch}: loss {first:.6f} with one worker, {second:.6f} with two")

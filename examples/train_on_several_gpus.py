@@ -25,7 +25,7 @@ fit = tenfold.Fit(build, ((x / 16).astype("float32"), y), epochs=6, batch_size=6
 gpus = len(tenfold.here().gpus)
 gpu = 1 if gpus else 0
 print(f"{gpus} GPUs here: {max(gpus, 2)} workers, {gpu} GPU for each")
-one = tenfold.train(fit, gpus=gpu, progress=False)
+one = tenfold.train(fit, workers=1, gpus=gpu, progress=False)
 all_of_them = tenfold.train(fit, workers=max(gpus, 2), gpus=gpu, progress=False)
 
 for epoch, (alone, together) in enumerate(zip(one.history["loss"], all_of_them.history["loss"], strict=True)):

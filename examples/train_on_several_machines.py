@@ -31,7 +31,7 @@ if __name__ == "__main__":  # Dask's own cluster wants this line; tenfold does n
     y = (x[:, 0] * x[:, 1] > 0).astype("int64")
     fit = tenfold.Fit(build, (x, y), epochs=8, batch_size=64, validation=0.2, metrics=["accuracy"])
 
-    here = tenfold.train(fit, engine="local", progress=False)
+    here = tenfold.train(fit, workers=1, engine="local", progress=False)
     with contextlib.nullcontext(sys.argv[1]) if sys.argv[1:] else cluster() as engine:
         there = tenfold.train(fit, workers=2, engine=engine, progress=False)
     for epoch, (one, two) in enumerate(zip(here.history["loss"], there.history["loss"], strict=True)):

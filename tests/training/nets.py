@@ -78,6 +78,35 @@ class Slow:
             os.killpg(os.getppid(), signal.SIGKILL)
 
 
+class Costly:
+    """A loss that takes its time for each row, or for each step; raises once in all, where it is told when."""
+
+    def __init__(self, row: float, step: float, folder: str, at: int, whole: bool) -> None:
+        self.whole = whole  # it cannot be divided
+        self.row = row
+        self.step = step
+        self.folder = folder
+        self.left = at
+
+    def __call__(self, outputs: Any, targets: Any) -> Any:
+        import torch
+
+        if self.whole and len(outputs) == 16:
+            raise MemoryError("half of a batch")
+        time.sleep(self.row * len(outputs) + self.step)
+        self.left -= 1
+        raised = pathlib.Path(self.folder) / "raised"
+        if self.left == 0 and not raised.exists():
+            raised.touch()
+            raise OSError("once")
+        return torch.nn.functional.cross_entropy(outputs, targets)
+
+
+def build_costly(row: float = 0.0, step: float = 0.0, folder: str = "", at: int = 0, whole: bool = False) -> Any:
+    module, _, optimizer = build("adam", 0.01)
+    return module, Costly(row, step, folder, at, whole), optimizer
+
+
 def build_slow(folder: str, act: str, at: int = 20) -> Any:
     module, _, optimizer = build("adam", 0.01)
     return module, Slow(folder, act, at), optimizer

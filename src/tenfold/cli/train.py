@@ -20,6 +20,7 @@ SHOWN = 8  # epochs
 @click.argument("target", metavar="FILE.py:NAME")
 @click.option("--how", type=click.Choice(["synchronous", "asynchronous", "sharded"]), default="synchronous")
 @click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="A parameter of the model; repeat it.")
+@click.option("--workers", type=int, help="How many; the fastest number, as measured, where it is not given.")
 @click.option("--cpus", type=float, help="Cores for each worker; divided evenly where it is not given.")
 @click.option("--retries", type=int, default=2, show_default=True, help="How often a lost worker is started again.")
 @click.option("--checkpoint", metavar="STEPS|TIME", help='How often the state is written, such as 500 or "5min".')
@@ -28,7 +29,7 @@ SHOWN = 8  # epochs
 @click.option("--staleness", type=int, help="Of asynchronous: steps that a worker may be ahead of another.")
 @click.option("--average-every", type=int, help="Of asynchronous: steps between two averages of the weights.")
 @click.option("--save", "path", metavar="FILE", help="Write the model: .keras, .weights.h5, .pt or .npz.")
-@settings_without("cpus", "isolate", "retries")
+@settings_without("cpus", "isolate", "retries", "workers")
 @say.json_option
 def command(
     target: str, sets: tuple[str, ...], checkpoint: str | None, path: str | None, as_json: bool, **options: Any
@@ -74,6 +75,8 @@ def _show(trained: Trained, path: str | None) -> None:
         f"{epochs} epochs, {trained.updates} updates, {trained.workers} workers, {say.took(trained.seconds)}",
         style="bold",
     )
+    for reason in trained.plan.splitlines()[1:]:
+        screen.print(reason)
     for event in trained.events[1:]:
         screen.print(event)
     screen.print(f"written to {path}" if path else "not written: --save FILE keeps the model")

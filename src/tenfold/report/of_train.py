@@ -32,7 +32,9 @@ def told(run: Run) -> tuple[str, list[tuple[str, str]], list[Section]]:
 
 
 def _plan(run: Run) -> list[Code]:
-    return [Code(str(run.about["plan"]))] if "plan" in run.about else []
+    """Where, and why so many."""
+    lines = [str(found) for found in (run.about.get("plan"), run.journal.meta("choice")) if found]
+    return [Code("\n".join(lines))] if lines else []
 
 
 def _events(run: Run) -> list[Section]:

@@ -12,9 +12,11 @@ from typing import Any
 
 from tenfold.errors import Abandoned
 from tenfold.machine.host import host
+from tenfold.plan.workers import Timing
 from tenfold.training import ring
 from tenfold.training.muster import BEAT_EVERY, Arrival, Muster
 from tenfold.training.wires import Message, Ticket, connected
+from tenfold.work.run import Declined
 
 USUAL = 30.0  # seconds that a step may take longer than the last ones, before those who are late are given up
 TIMES = 20  # how many times a usual step, besides
@@ -94,6 +96,10 @@ class Attendance:
         """For a training that no worker is left of: a checkpoint."""
         self._send("save", (mark, packed(state)))
 
+    def timed(self, timing: Timing) -> None:
+        """How fast the first steps were, for a caller who chooses by it."""
+        self._send("timed", timing)
+
     def finish(self, result: Any) -> None:
         """What has been made in the end, for the caller and for all others."""
         self._send("result", result)
@@ -124,6 +130,8 @@ class Attendance:
             raise Over(message.value)
         if message.kind == "stop":
             raise Abandoned(message.value)
+        if message.kind == "leave":
+            raise Declined(message.value)
         return message
 
     def _live(self) -> None:

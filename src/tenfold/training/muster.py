@@ -1,7 +1,8 @@
 """Who trains together, from one change to the next: what the caller's roll and each worker agree on.
 
-worker to roll   arrive Arrival, at mark, beat, state bytes, save mark and bytes, late ranks, result value, failed text
-roll to worker   change, muster Muster, take bytes, end value, stop text
+worker to roll   arrive Arrival, at mark, beat, state bytes, save mark and bytes, late ranks, timed Timing,
+                 result value, failed text
+roll to worker   change, muster Muster, take bytes, end value, stop text, leave text
 """
 
 from __future__ import annotations

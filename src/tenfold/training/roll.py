@@ -13,17 +13,20 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 from tenfold.machine.host import host
+from tenfold.plan.workers import Timing
 from tenfold.training.checkpoint import Checkpoint
 from tenfold.training.muster import Arrival, Muster
 from tenfold.training.wires import Gate, Message, Ticket
 
+Judge = Callable[[Timing], bool]
+"""Whether workers that are so fast go on."""
 LOOK_EVERY = 0.25
 SILENCE = 3.0  # seconds without a sign of life, after which a stopped process is ended
 LONG_SILENCE = 60.0  # the same for one that is not stopped: the machine is busy, or is another one
@@ -52,10 +55,13 @@ class Present:
 class Roll:
     """One call's, kept by a thread of the caller."""
 
-    def __init__(self, count: int, checkpoint: Checkpoint, *, everywhere: bool = False) -> None:
-        """`everywhere` lets other machines in."""
+    def __init__(
+        self, count: int, checkpoint: Checkpoint, *, everywhere: bool = False, judge: Judge | None = None
+    ) -> None:
+        """`everywhere` lets other machines in; `judge` is asked, in the roll's thread, when first steps are timed."""
         self._count = count
         self._checkpoint = checkpoint
+        self._judge = judge
         self._gate = Gate(count, everywhere=everywhere)
         self._present: list[Present] = []
         self._muster: Muster | None = None
@@ -78,6 +84,11 @@ class Roll:
     def result(self) -> Any:
         """What the workers have made in the end; None where they have not come to it."""
         return self._end.value if self._end is not None and self._end.kind == "end" else None
+
+    @property
+    def left(self) -> bool:
+        """Whether the workers were sent away, because another number of them is better."""
+        return self._end is not None and self._end.kind == "leave"
 
     def close(self) -> None:
         """No worker is let in any more."""
@@ -128,8 +139,12 @@ class Roll:
             present.step = value
         elif kind == "state":
             self._hand_on(*value)
-        elif kind == "save":
+        elif kind == "save" and self._judge is None:  # what is only tried leaves nothing behind
             self._checkpoint.write(*value)
+        elif kind == "timed" and self._judge is not None:
+            stays, self._judge = self._judge(value), None
+            if not stays:
+                self._finish(Message("leave", "another number of workers is better, or is to be tried"))
         elif kind == "late":
             for other in list(self._present):
                 if other.arrival is not None and other.arrival.index in value:

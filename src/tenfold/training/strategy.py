@@ -16,12 +16,14 @@ from tenfold.errors import Diverged
 from tenfold.fuse.building import Member
 from tenfold.fuse.columns import Columns
 from tenfold.fuse.reading import Reading
+from tenfold.plan.workers import Timing
 from tenfold.training.adding import Shared, Slots
 from tenfold.training.attendance import Attendance, Changed, Over
 from tenfold.training.muster import Muster
 from tenfold.training.port import Learner
 from tenfold.training.record import Record
 from tenfold.training.ring import Ring
+from tenfold.training.stopwatch import Stopwatch
 from tenfold.training.terms import Pacer, Terms
 from tenfold.training.trained import Helped, Trained
 from tenfold.work.clock import Clock
@@ -68,6 +70,8 @@ class Strategy(ABC):
         self._turn = 0
         self._open = contextlib.ExitStack()
         self.clock = clock
+        self._stopwatch = Stopwatch()
+        self._timed = not terms.chosen
 
     @abstractmethod
     def epoch(self) -> None:
@@ -142,6 +146,7 @@ class Strategy(ABC):
     def _epochs(self) -> None:
         progress = self.progress
         while progress.epoch < self.terms.fit.epochs and not progress.record.stopped:
+            self._stopwatch.begin()
             self.epoch()
             self._close_epoch(self.logs() | self._validation())
 
@@ -165,9 +170,18 @@ class Strategy(ABC):
             self.check(loss, rows, self.progress.step, self.progress.batch)
             self.progress.batch += 1
             self.progress.step += 1
+        self._stopwatch.stepped(len(batches))
+        if self.is_first and not self._timed and self._stopwatch.pace is not None:
+            self._timed = True
+            self.attendance.timed(self._timing(self._stopwatch.pace))
         if self.is_first and self._pacer.due(self.progress.step):
             self.attendance.save(self.progress.mark, self.state())
             self.clock.lap("communication")
+
+    def _timing(self, pace: float) -> Timing:
+        fit = self.terms.fit
+        steps = fit.epochs * math.ceil(fit.rows_of(self.member)[0] / fit.batch_size)
+        return Timing(pace, sum(self.clock.spent.values()), steps - self.progress.step)
 
     def check(self, loss: float, rows: numpy.ndarray, step: int, batch: int) -> None:
         """A loss that is not a number ends the training."""

@@ -61,3 +61,5 @@ class Terms:
     """Steps that one worker may be ahead of another; None for any number."""
     average_every: int | None = None
     """Steps after which weights are averaged; None where each step is added to them."""
+    chosen: bool = False
+    """The number of workers is found by measuring: they time their first steps, and tell the caller."""

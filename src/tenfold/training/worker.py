@@ -17,6 +17,7 @@ from tenfold.training.terms import Terms
 from tenfold.training.trained import Helped, Trained
 from tenfold.work.clock import Clock
 from tenfold.work.here import here
+from tenfold.work.run import Declined
 
 STRATEGIES: dict[str, Callable[..., Strategy]] = {
     "synchronous": Synchronous,
@@ -42,7 +43,7 @@ class Worker:
                 room.check(learner, task.memory)
                 strategy = STRATEGIES["averaging" if terms.average_every else terms.how]
                 return strategy(terms, member, learner, attendance, clock).train()
-            except Abandoned:
+            except (Abandoned, Declined):
                 raise
             except Exception as error:
                 attendance.fail(f"worker {index}: {type(error).__name__}: {error}")
@@ -50,10 +51,11 @@ class Worker:
 
     def __tenfold_parts__(self) -> dict[str, Any]:
         terms = self._terms
+        count = "chosen" if terms.chosen else terms.ticket.count
         return {
             "fit": terms.fit,
             "params": dict(terms.params),
-            "how": (terms.how, terms.ticket.count, terms.accumulate, terms.clip, terms.staleness, terms.average_every),
+            "how": (terms.how, count, terms.accumulate, terms.clip, terms.staleness, terms.average_every),
         }
 
     @property

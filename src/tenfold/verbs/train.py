@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from tenfold import machine
-from tenfold.dispatch.feed import Feed
-from tenfold.dispatch.pace import Pace
-from tenfold.dispatch.results import Results
 from tenfold.errors import BadCall
 from tenfold.fuse.fit import Fit
-from tenfold.training.checkpoint import Checkpoint
-from tenfold.training.roll import Roll
+from tenfold.plan.workers import share
 from tenfold.training.terms import Checkpointing, Terms
 from tenfold.training.trained import Trained
 from tenfold.training.wires import Ticket
-from tenfold.training.worker import Worker
-from tenfold.verbs import sharded
-from tenfold.verbs.call import Call, Settings, opened
-from tenfold.verbs.map import raise_failures
+from tenfold.verbs import chosen, heat, sharded
+from tenfold.verbs.call import Settings
 
 How = Literal["synchronous", "asynchronous", "sharded"]
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
@@ -58,7 +50,8 @@ def train(
 
     fit             what `tenfold.Fit` holds: how the model is built, its data, epochs and batch size
     params          what `build` is called with, such as `study.best.params`
-    workers         how many processes; one that uses all cores where it is not given, which is fastest on one machine
+    workers         how many processes. Where it is not given, "synchronous" times the first steps, and takes the
+                    fastest: one with all cores, or several that share them; the others take one
     how             "synchronous": every batch is divided among the workers, and the result is that of one.
                     "asynchronous": every worker trains on batches of its own, and adds what it learns to weights that
                     all share, without waiting.
@@ -90,42 +83,19 @@ def train(
     fit.check([given])
     if how == "sharded":
         return sharded.train(fit, given, settings, mesh, layout)
-    count = settings.workers or 1
-    terms = Terms(fit, given, Ticket("", (), 0, b"", count), how, often, accumulate, clip, staleness, average_every)
-    with opened("train", Worker(terms), settings, total=count, on_error="collect", parts={}) as call:
-        call.check_all_at_once(count)
-        roll = _run(call, terms, resumable=run is not None)
-    results = Results(call.journal, count, seconds=call.watch.seconds, workers=count)
-    found = [value for value in (roll.result, *results) if isinstance(value, Trained)]
-    if not found:
-        raise_failures(results, "raise")
-    found[0].result.build = fit.build
-    return replace(found[0], plan=str(call.plan), events=tuple(roll.events), seconds=call.watch.seconds)
-
-
-def _run(call: Call, terms: Terms, *, resumable: bool) -> Roll:
-    """All workers, to the end; the roll knows what became of them."""
-    count = terms.ticket.count
-    # One task a worker, or they would wait for each other for ever. What one raises, the others raise as well.
-    pace = Pace(call.engine.abilities.seconds_per_batch, one_by_one=True)
-    call = replace(call, pace=pace, policy=replace(call.policy, raised_again=False))
-    folder = call.journal.folder
-    checkpoint = Checkpoint(None if folder is None else folder.path / "train.checkpoint")
-    everywhere = any(seat.machine for seat in call.plan.seats)
-    with contextlib.closing(Roll(count, checkpoint, everywhere=everywhere)) as roll:
-        feed = Feed(range(count), call.journal, resumable=resumable)
-        task = Worker(replace(terms, ticket=roll.ticket))
-        call.run(lambda: call.crew(task, call.job), feed)
-    before = json.loads(call.journal.meta("events") or "[]")
-    call.journal.set_meta(count=str(count), events=json.dumps([*before, *roll.events]))
-    return roll
+    terms = Terms(fit, given, Ticket("", (), 0, b"", 1), how, often, accumulate, clip, staleness, average_every)
+    if workers is None and how == "synchronous":
+        return chosen.train(terms, settings, cpus)
+    trained = heat.train(terms, settings).trained
+    assert trained is not None  # nobody sends workers away whose number was given
+    return trained
 
 
 def _cpus(cpus: float | None, workers: int | None) -> float:
     if cpus is not None:
         return cpus
     whole = machine.look().cpus
-    return whole if workers in (None, 1) or not isinstance(workers, int) or workers < 1 else whole / workers
+    return share(whole, workers if isinstance(workers, int) and workers > 0 else 1)
 
 
 def _faults(fit: object, params: object, workers: object, how: object) -> list[str]:

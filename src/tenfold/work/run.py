@@ -44,7 +44,7 @@ class Job:
 
 
 class Declined(Exception):
-    """Raised by a function that takes several tasks at once: this one is to be run by itself, for the reason given."""
+    """Not a failure: the task is to be run in another way, for the reason given. Nothing of it is kept."""
 
 
 class Runner:
@@ -127,6 +127,8 @@ class Runner:
                 raise  # an outer task's
             failure = Failure("timeout", f"it ran longer than timeout={self._job.timeout:g} s and was stopped")
             return False, failure, time.perf_counter() - began
+        except Declined as declined:
+            return False, Failure("declined", str(declined)), time.perf_counter() - began
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) and not self._whole_process:
                 raise  # the caller's own process: Ctrl-C is for the caller
