@@ -100,7 +100,7 @@ def _report(found: Found) -> Report:
 def _of_run(folder: Path) -> list[Any]:
     from tenfold.report.of_run import of_run
 
-    return [section for section in of_run(folder).sections if section.heading in ("Learning curves", "Parameters")]
+    return [section for section in of_run(folder).sections if section.heading in ("The search", "Learning curves")]
 
 
 def _json(found: Found, page: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 FOLDS = 3
 SAMPLE = 300  # images by which one by one is estimated
-SIZES = (480, 1440)
+SIZES = (480, 960, 1440)  # three, so that cells can be left out of a fit and told by it
 REPEATS = 2
 
 
