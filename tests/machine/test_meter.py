@@ -8,9 +8,10 @@ from pathlib import Path
 from tenfold.machine.meter import Meter
 
 
-def _zone(folder: Path, name: str, energy: int, most: int = 1_000_000_000) -> Path:
+def _zone(folder: Path, name: str, energy: int, most: int = 1_000_000_000, *, kind: str = "package-0") -> Path:
     zone = folder / name
     zone.mkdir(exist_ok=True)
+    (zone / "name").write_text(f"{kind}\n")
     (zone / "energy_uj").write_text(f"{energy}\n")
     (zone / "max_energy_range_uj").write_text(f"{most}\n")
     return zone
@@ -19,10 +20,12 @@ def _zone(folder: Path, name: str, energy: int, most: int = 1_000_000_000) -> Pa
 def test_joules_of_all_processors_also_when_a_counter_begins_again(tmp_path: Path) -> None:
     _zone(tmp_path, "intel-rapl:0", 5_000_000)
     _zone(tmp_path, "intel-rapl:1", 900_000_000)
-    _zone(tmp_path, "intel-rapl:0:0", 1)  # a part of the first: counted with it
+    _zone(tmp_path, "intel-rapl:0:0", 1, kind="core")  # a part of the first: counted with it
+    _zone(tmp_path, "intel-rapl:2", 1, kind="psys")  # the whole machine: holds the others
     meter = Meter(tmp_path)
     _zone(tmp_path, "intel-rapl:0", 7_500_000)
     _zone(tmp_path, "intel-rapl:1", 100_000_000)
+    _zone(tmp_path, "intel-rapl:2", 500_000_000, kind="psys")
     assert meter.joules() == 2.5 + 200
 
 

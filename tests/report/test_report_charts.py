@@ -147,6 +147,13 @@ def test_coordinates_of_numbers_words_and_what_is_missing() -> None:
     assert math.isnan(words.heights[2])
 
 
+def test_an_axis_goes_by_factors_only_where_that_spreads_numbers_evenly() -> None:
+    shares = coordinates.axis("dropout", [0.002, *(place / 20 for place in range(1, 11))])
+    assert shares.heights[5] == pytest.approx(0.5, abs=0.02)
+    rates = coordinates.axis("lr", [10.0**-place for place in range(5)])
+    assert rates.heights == pytest.approx([1, 0.75, 0.5, 0.25, 0])
+
+
 def test_a_grid_that_was_measured() -> None:
     report = of_cells.report(reported.cells(), ["Take 4.", "Not 8."], unit="samples")
     charts = {chart.title: chart for chart in report.charts}

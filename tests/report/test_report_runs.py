@@ -292,3 +292,12 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     report = of_run(reported.mapped(tmp_path, 2))
     with pytest.raises(BadCall, match="cannot be written: No such file or directory"):
         report.save(tmp_path / "nowhere" / "x.html")
+
+
+def test_an_evaluation_is_called_by_its_name(tmp_path: Path) -> None:
+    rows = numpy.arange(400.0).reshape(100, 4)
+    options: dict[str, Any] = {"run": tmp_path / "scores", "engine": "serial", "progress": False}
+    tenfold.evaluate(lambda some: some[:, 0], (rows, rows[:, 0]), ["mse"], **options)
+    found = of_run(tmp_path / "scores")
+    assert found.title == f"evaluate in {tmp_path / 'scores'}"
+    assert "tenfold.evaluate(model, source, metrics, workers=1" in found.markdown()

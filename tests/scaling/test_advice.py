@@ -62,7 +62,7 @@ def test_the_batch_that_would_pay() -> None:
     true = Step(1e-3, gradient=4e7, latency=1e-3, bandwidth=1e9)
     fitted = fit_step(grids.steps(true, (1, 2, 4), (16, 64)), gradient=4e7)
     grid = grids.cells(real, (1, 2, 4), (1000,))
-    assert any("From a batch of" in line and "10 % of a step" in line for line in advice(grid, step=fitted))
+    assert any("from a batch of" in line and "10 % of a step" in line for line in advice(grid, step=fitted))
     fast = replace(fitted, step=replace(fitted.step, bandwidth=1e15, latency=0.0))
     assert any("whatever the batch" in line for line in advice(grid, step=fast))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
+import math
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ import scripts
 import tenfold
 import waiting
 from tenfold.errors import BadCall
-from tenfold.scaling.cells import Setting
+from tenfold.scaling.cells import Cell, Setting, Taken
 
 quiet = functools.partial(tenfold.measure, progress=False)
 
@@ -33,6 +35,7 @@ def test_a_function_of_workers_and_size() -> None:
     assert [cell.setting for cell in study.cells] == [Setting(n, s) for s in (40, 80) for n in (1, 2, 4)]
     for cell in study.cells:
         assert len(cell.repeats) == 2
+        assert cell.memory > 1 << 20 or sys.platform != "linux"
         assert cell.seconds >= (cell.setting.size or 0) / 1000 / cell.setting.workers
         assert sum(cell.parts.values()) == pytest.approx(cell.seconds)
     assert study.law is not None
@@ -99,6 +102,9 @@ def test_a_fit_is_trained_and_its_step_is_explained() -> None:
     assert two.repeats[0].parameters == 5
     assert two.repeats[0].items == 512
     assert two.parts["communication"] + two.parts["waiting"] > 0
+    assert str(study.step).startswith("Step: compute for a sample")
+    with pytest.raises(BadCall, match="latenzy: unknown to project, which takes batch, how"):
+        study.project(8, latenzy="5us")
     projected = study.project([8, 64], network="25Gbit", parameters=25e6)
     assert 0 < projected[64].efficiency <= projected[8].efficiency <= 1.01
     assert projected[64].low <= projected[64].throughput <= projected[64].high
@@ -108,6 +114,8 @@ def test_ways_are_studies_of_their_own() -> None:
     study = quiet(_fit(), workers=[1], hows=["synchronous", "asynchronous"], repeats=1)
     with pytest.raises(BadCall, match=r"laws: there are how='asynchronous', engine=None; how='synchronous'"):
         study.laws
+    explained = next(one for one in study.report().sections if one.heading == "What explains it")
+    assert [part.text.split(":")[0] for part in explained.parts] == ["asynchronous", "synchronous", "synchronous"]  # type: ignore[union-attr]
     one = study.of(how="asynchronous")
     assert [cell.setting.how for cell in one.cells] == ["asynchronous"]
     with pytest.raises(BadCall, match="how='sharded': nothing was measured with that"):
@@ -124,6 +132,10 @@ def test_a_cell_that_fails_costs_itself_alone() -> None:
     assert failures == {1: None, 2: "ValueError: no two", 3: None}
     assert [len(cell.repeats) for cell in study.cells] == [2, 0, 2]
     assert "1 failed" in repr(study)
+    assert 'raise ValueError("no two")' in study.report().html().replace("&quot;", '"')
+    nothing = quiet(task, workers=[2], sizes=[1], repeats=1)
+    assert (nothing.laws, nothing.law, nothing.breakeven) == ([], None, {})
+    assert "Failures" in nothing.report().markdown()
 
 
 def test_a_run_goes_on_with_more_cells_and_tries_failures_again(tmp_path: Path) -> None:
@@ -146,6 +158,14 @@ def test_a_run_goes_on_with_more_cells_and_tries_failures_again(tmp_path: Path) 
     assert sorted(others) == ["2 1", "2 1", "3 1", "3 1"]
     assert [cell.failure for cell in study.cells] == [None] * 3
     assert [len(cell.repeats) for cell in study.cells] == [2, 2, 2]
+
+
+def test_cells_whose_workers_had_other_cores_are_measured_again(tmp_path: Path) -> None:
+    task = functools.partial(tenfold.map, double, [1, 2])
+    first = quiet(task, workers=[1], cpus=2, repeats=2, run=tmp_path / "run")
+    assert [taken.cpus for cell in first.cells for taken in cell.repeats] == [2, 2]
+    second = quiet(task, workers=[1], cpus=1, repeats=1, run=tmp_path / "run")
+    assert [taken.cpus for cell in second.cells for taken in cell.repeats] == [1]
 
 
 def test_a_caller_that_is_killed_goes_on(tmp_path: Path) -> None:
@@ -178,9 +198,20 @@ def test_a_caller_that_is_killed_goes_on(tmp_path: Path) -> None:
 
 def test_a_budget_ends_it_and_goes_into_repeats() -> None:
     study = quiet(sleeps, workers=[1], sizes=[1], repeats=1, budget=0.5)
-    assert 1 <= len(study.cells[0].repeats) <= 5
+    assert 2 <= len(study.cells[0].repeats) <= 5
     late = quiet(lambda workers, size: time.sleep(0.3), workers=[1, 2, 3], sizes=[1], repeats=3, budget=0.1)
     assert sum(len(cell.repeats) for cell in late.cells) <= 1
+    assert "3 settings were not measured in the 0.1 seconds of the budget" in str(late)
+
+
+def test_repeats_end_when_the_time_is_known() -> None:
+    calm, wild = (
+        Cell(Setting(1), tuple(Taken(seconds, 1, {}, 0, 1) for seconds in some))
+        for some in ((1.0, 1.02, 0.99), (1.0, 1.2, 0.8))
+    )
+    assert calm.doubt < 0.05 < wild.doubt
+    assert Cell(Setting(1), calm.repeats * 9).doubt < calm.doubt
+    assert Cell(Setting(1), calm.repeats[:1]).doubt == math.inf
 
 
 @pytest.mark.parametrize(
@@ -198,7 +229,9 @@ def test_a_budget_ends_it_and_goes_into_repeats() -> None:
         (sleeps, {"repeats": 0}, "repeats=0"),
         (sleeps, {"budget": -1}, "budget=-1"),
         (functools.partial(tenfold.map, double, [1, 2]), {"sizes": [3]}, "sizes: 3 is more than the 2 that there are"),
-        (functools.partial(tenfold.map, double, [1, 2], workers=2), {}, "workers are varied by measure"),
+        (functools.partial(tenfold.map, double, [1, 2], workers=2), {}, "workers= in the partial"),
+        (functools.partial(tenfold.map, double, [1, 2], run="r"), {}, "run= in the partial: a call that is made again"),
+        (functools.partial(tenfold.tune, double), {}, "a partial of tune cannot be measured"),
         (functools.partial(tenfold.map, double), {}, "the partial lacks items="),
         (functools.partial(tenfold.prepare, double), {}, "the partial lacks source="),
     ],
@@ -219,3 +252,7 @@ def test_it_is_kept_as_a_page_and_as_a_table(tmp_path: Path) -> None:
     with pytest.raises(BadCall, match="step: there is a step-time model where one model was trained"):
         study.step
     assert study.project(8)[8].throughput > 0
+    assert "items/s" in str(study.project(8))
+    with pytest.raises(BadCall, match="network: no model was trained here"):
+        study.project(8, network="25Gbit")
+    assert "tenfold.measure(task, workers=[1, 2], sizes=[1, 2], repeats=1, run=" in study.report().markdown()

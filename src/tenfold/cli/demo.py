@@ -70,7 +70,12 @@ def _warm() -> None:
 
 def _rows(steps: list[Step]) -> list[tuple[str, str, str, str]]:
     return [
-        (step.name, step.what, say.took(step.seconds), "" if step.alone is None else f"about {say.took(step.alone)}")
+        (
+            step.name,
+            step.what,
+            f"{say.took(step.seconds)}{', kept' if step.kept else ''}",
+            "" if step.alone is None else f"about {say.took(step.alone)}",
+        )
         for step in steps
     ]
 
@@ -89,9 +94,9 @@ def _report(found: Found) -> Report:
     scaling = found.scaling.report()
     labels = [str(label) for label in found.scores.labels]
     matrix = [[label, *map(str, row)] for label, row in zip(labels, found.scores["confusion"].tolist(), strict=True)]
-    steps = Section("What each step took", [Table(COLUMNS, _rows(found.steps)), Text(ESTIMATED)])
+    steps = Section("What each step took", [Table(COLUMNS, _rows(found.steps), COLUMNS[2:]), Text(ESTIMATED)])
     told = Text("A row for each digit, a column for each that the model took it for.")
-    errors = Section("Confusion matrix", [told, Table(("", *labels), matrix)])
+    errors = Section("Confusion matrix", [told, Table(("", *labels), matrix, tuple(labels))])
     study = _of_run(found.folder / "tune")
     summary = f"{found.scores['accuracy']:.1%} of the images that no model has seen are recognised."
     return Report("tenfold demo", summary, [steps, errors, *study, *scaling.sections], scaling.figures)
@@ -100,12 +105,18 @@ def _report(found: Found) -> Report:
 def _of_run(folder: Path) -> list[Any]:
     from tenfold.report.of_run import of_run
 
-    return [section for section in of_run(folder).sections if section.heading in ("Learning curves", "Parameters")]
+    return [section for section in of_run(folder).sections if section.heading in ("The search", "Learning curves")]
 
 
 def _json(found: Found, page: str) -> dict[str, Any]:
     steps = [
-        {"step": step.name, "what": step.what, "seconds": step.seconds, "one_by_one": step.alone}
+        {
+            "step": step.name,
+            "what": step.what,
+            "seconds": step.seconds,
+            "kept": step.kept,
+            "one_by_one": step.alone,
+        }
         for step in found.steps
     ]
     return {"accuracy": found.scores["accuracy"], "params": found.study.best.params, "steps": steps, "report": page}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -17,8 +18,9 @@ T = TypeVar("T")
 
 FOLDS = 3
 SAMPLE = 300  # images by which one by one is estimated
-SIZES = (480, 1440)
+SIZES = (480, 960, 1440)  # three, so that cells can be left out of a fit and told by it
 REPEATS = 2
+TOOK = "took.json"  # in the demo's folder: what each step took at first
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,8 @@ class Step:
     """How long it took."""
     alone: float | None = None
     """How long it would have taken one by one; None where that makes no sense."""
+    kept: bool = False
+    """An earlier command did it, and took so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,5 +166,16 @@ class Workflow:
         self.say(f"{name}: {about}")
         began = time.monotonic()
         found = function()
-        self.steps.append(Step(name, told(found), time.monotonic() - began))
+        self.steps.append(self._noted(Step(name, told(found), time.monotonic() - began)))
         return found
+
+    def _noted(self, step: Step) -> Step:
+        """What it took when it was really done: to find it again takes no time, and would look like a feat."""
+        path = self.folder / TOOK
+        known: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        before = known.get(step.name)
+        if before is not None and before["what"] == step.what and not self.fresh:
+            return replace(step, seconds=before["seconds"], kept=True)
+        known[step.name] = {"what": step.what, "seconds": step.seconds}
+        path.write_text(json.dumps(known, indent=1))
+        return step

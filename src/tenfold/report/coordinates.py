@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,7 +50,7 @@ def axis(name: str, values: Sequence[Any]) -> Axis:
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in known):
         numbers = [math.nan if value is None else float(value) for value in values]
         finite = [value for value in numbers if math.isfinite(value)]
-        scale = svg.scale(finite, log=svg.spans(finite), room=0.0)
+        scale = svg.scale(finite, log=_by_factors(finite), room=0.0)
         heights = [scale.share(value) if math.isfinite(value) else math.nan for value in numbers]
         return Axis(name, heights, _ticks(scale, finite))
     texts = [None if value is None else shorten(value, 24).strip("'") for value in values]
@@ -58,6 +59,16 @@ def axis(name: str, values: Sequence[Any]) -> Axis:
     step = -(-len(every) // LABELS)
     ticks = [(places[text], text) for text in every[::step]]
     return Axis(name, [math.nan if text is None else places[text] for text in texts], ticks)
+
+
+def _by_factors(values: Sequence[float]) -> bool:
+    """Whether that spreads them more evenly: numbers drawn between 0 and 1 span many factors, and are no rates."""
+    if not svg.spans(values):
+        return False
+    middle, low, high = statistics.median(values), min(values), max(values)
+    by_size = (middle - low) / (high - low)
+    by_factor = math.log(middle / low) / math.log(high / low)
+    return abs(by_factor - 0.5) < abs(by_size - 0.5)
 
 
 def _ticks(scale: Scale, values: Sequence[float]) -> list[tuple[float, str]]:

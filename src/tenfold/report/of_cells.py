@@ -25,6 +25,7 @@ def report(
     advice: Sequence[str] = (),
     curves: Curves | None = None,
     *,
+    explained: Sequence[str] = (),
     title: str = "How it scales",
     unit: str = "items",
     about: Mapping[str, Any] | None = None,
@@ -33,12 +34,13 @@ def report(
 ) -> Report:
     """Of what was measured.
 
-    advice   sentences, the most important first
-    curves   what laws say; one that is called like a series of cells ("size 1,000"; "measured" where there is
-             only one) is drawn in its colour
-    unit     what goes through: "samples"
-    about    what a session of the journal says of itself: machine, versions, command
-    call     Python that repeats it, and "words" about that
+    advice      sentences, the most important first
+    curves      what laws say; one that is called like a series of cells ("size 1,000"; "measured" where there is
+                only one) is drawn in its colour
+    explained   sentences about fits, and how far off they are
+    unit        what goes through: "samples"
+    about       what a session of the journal says of itself: machine, versions, command
+    call        Python that repeats it, and "words" about that
     """
     known = [cell for cell in cells if cell.repeats]
     series = _series(known)
@@ -46,10 +48,14 @@ def report(
     if known:
         sections.append(Section("Speed", [*_speed(series, curves or {}, unit), *_surfaces(cells, unit)]))
         sections.append(Section("Where the time went", [_divided(known)]))
+        sections += [Section("What explains it", [Text(sentence) for sentence in explained])] if explained else []
         sections.append(Section("Numbers", [_table(known, unit)]))
-    failed = [Listing(f"{cell.setting}", str(cell.failure), opened=True) for cell in cells if cell.failure]
+    failed = [
+        Listing(f"{cell.setting}: {cell.failure}", cell.traceback or str(cell.failure), opened=place == 0)
+        for place, cell in enumerate(cell for cell in cells if cell.failure)
+    ]
     sections += [Section("Failures", failed)] if failed else []
-    sections += [origin.section(about or {}), origin.repeat(call, words, about or {})]
+    sections += [origin.section(about or {}, elsewhere=about is None), origin.repeat(call, words, about or {})]
     return Report(title, _summary(series, len(cells)), sections, _figures(known, unit))
 
 
@@ -229,12 +235,12 @@ def _divided(cells: Sequence[Cell]) -> Chart:
 def _table(cells: Sequence[Cell], unit: str) -> Table:
     rows = []
     for cell in cells:
-        setting, middle = cell.setting, cell.repeats[-1]
+        setting = cell.setting
         named = [f"{setting.size:,}" if setting.size is not None else "", setting.how or "", setting.engine or ""]
         numbers = [precise(cell.seconds), f"± {100 * cell.spread:.0f} %", svg.number(float(f"{cell.throughput:.3g}"))]
         memory = readable(cell.memory) if cell.memory else ""
-        energy = f"{middle.energy:,.0f} J" if middle.energy is not None else ""
-        rows.append([str(setting.workers), *named, *numbers, memory, f"{middle.cpu:.1f}", energy])
+        energy = f"{cell.energy:,.0f} J" if cell.energy is not None else ""
+        rows.append([str(setting.workers), *named, *numbers, memory, f"{cell.cpu:.1f}", energy])
     columns = ("workers", "size", "how", "engine", "time", "spread", f"{unit}/s", "memory", "busy cores", "energy")
     used = [n for n, _ in enumerate(columns) if any(row[n] for row in rows)]
     right = tuple(column for column in columns if column not in ("how", "engine"))

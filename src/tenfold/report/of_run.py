@@ -58,7 +58,7 @@ def of_study(journal: Journal, trials: Sequence[Trial], wanted: Objective) -> Re
 
 def _whole(run: Run, told: Told, shown: Path | None) -> Report:
     summary, figures, sections = told
-    named = run.record.function if run.record.verb != "train" else ""
+    named = run.record.function if run.record.verb not in ("train", "evaluate") else ""
     title = " ".join([run.record.verb, *([f"of {named}"] if named else []), *([f"in {shown}"] if shown else [])])
     call, words = _call(run, shown)
     ends = [origin.section(run.about, elsewhere=shown is not None), origin.repeat(call, words, run.about)]
@@ -76,6 +76,7 @@ def _call(run: Run, shown: Path | None) -> tuple[str, str]:
         "train": "fit, params",
         "prepare": f"{record.function}, source",
         "predict": "model, source",
+        "evaluate": "model, source, metrics",
     }.get(record.verb, "...")
     others = [given, *([f"workers={run.workers}"] if run.workers else [])]
     others += [f"engine={str(run.about.get('engine', 'local'))!r}", *([f"seed={seed}"] if seed is not None else [])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Mapping, Sequence
@@ -18,16 +19,19 @@ from tenfold.scaling import curves
 from tenfold.scaling.advice import advice
 from tenfold.scaling.breakeven import breakeven
 from tenfold.scaling.cells import Cell, Setting, Taken
-from tenfold.scaling.fitting import Fitted, fit_all, simplest
+from tenfold.scaling.fitting import Fitted, fit_all, ranked, simplest
 from tenfold.scaling.heldout import Heldout, heldout
 from tenfold.scaling.project import from_fit, from_law
 from tenfold.scaling.projection import Projection
 from tenfold.scaling.stepfit import FittedStep, fit_step
+from tenfold.work.outcome import Failure
 
 if TYPE_CHECKING:
     import pandas
 
 BYTES = 4  # of a number in a gradient
+_AXES = {"workers": "workers", "sizes": "size", "hows": "how", "engines": "engine"}
+"""Arguments of `measure` -> what a setting calls them."""
 BEYOND = 4  # times the most workers that were measured: as far as curves are drawn
 
 
@@ -35,7 +39,13 @@ class ScalingStudy:
     """How something scales. Several ways or engines are studies of their own: `study.of(engine="ray")`."""
 
     def __init__(
-        self, cells: Sequence[Cell], *, batch: int | None = None, name: str = "", about: Mapping[str, Any] | None = None
+        self,
+        cells: Sequence[Cell],
+        *,
+        batch: int | None = None,
+        name: str = "",
+        about: Mapping[str, Any] | None = None,
+        left: str = "",
     ) -> None:
         self.cells = tuple(cells)
         """What was measured, one for each setting; `cell.seconds`, `.throughput`, `.parts`, `.memory`, `.failure`."""
@@ -44,6 +54,7 @@ class ScalingStudy:
         self.name = name
         """Of the task."""
         self._about = dict(about or {})
+        self._left = left
 
     def of(self, *, how: str | None = None, engine: str | None = None) -> ScalingStudy:
         """The cells of one way and one engine."""
@@ -52,7 +63,7 @@ class ScalingStudy:
         if not cells:
             told = ", ".join(f"{name}={value!r}" for name, value in wanted.items())
             raise BadCall(f"{told}: nothing was measured with that; there are {self._told_ways()}")
-        return ScalingStudy(cells, batch=self.batch, name=self.name, about=self._about)
+        return ScalingStudy(cells, batch=self.batch, name=self.name, about=self._about, left=self._left)
 
     # -- what explains it ---------------------------------------------------------------------------------------------
 
@@ -60,11 +71,13 @@ class ScalingStudy:
     def laws(self) -> list[Fitted]:
         """Amdahl's, Gustafson's and the Universal Scalability Law for the largest size, best first."""
         cells = self._one_way("laws")
+        if not curves.measured(cells):
+            return []
         growing = curves.growing(cells)
         found = fit_all(*_points(curves.fixed(cells)))
         if growing is not None and len(growing.workers) > 1:
             scaled = {one.law.name: one for one in fit_all(*_points(growing), scaled=True)}
-            found = [scaled["Gustafson"] if one.law.name == "Gustafson" else one for one in found]
+            found = ranked([scaled["Gustafson"] if one.law.name == "Gustafson" else one for one in found])
         return found
 
     @property
@@ -103,7 +116,7 @@ class ScalingStudy:
             step = self.step
         except BadCall:  # no model was trained, or in several ways
             step = None
-        return advice(self.cells, step=step)
+        return advice(self.cells, step=step) + ([self._left] if self._left else [])
 
     def project(self, workers: int | Sequence[int], *, batch: float | None = None, **given: Any) -> Projection:
         """The same on machines that are not here: `study.project(64, network="25Gbit", device_speed=2.0)`.
@@ -123,7 +136,15 @@ class ScalingStudy:
 
     def report(self) -> Report:
         """A page about it, as `save` writes it."""
-        return of_cells.report(self.cells, self._sentences(), self._curves(), title=self._title, about=self._about)
+        return of_cells.report(
+            self.cells,
+            self.advice,
+            self._curves(),
+            explained=self._explained(),
+            title=self._title,
+            about=self._about,
+            call=self._call(),
+        )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write it as a page (.html), as text (.md), for programs (.json), or as a picture (.png)."""
@@ -153,12 +174,28 @@ class ScalingStudy:
     def _title(self) -> str:
         return f"How {self.name} scales" if self.name else "How it scales"
 
-    def _sentences(self) -> list[str]:
-        """Advice, and how far fits can be trusted."""
-        told = list(self.advice)
-        if len(curves.ways(self.cells)) == 1:
-            told += [f"{law}." for law in self.laws if law.is_fitted] + [f"Checked: {self.heldout}."]
-        return told
+    def _explained(self) -> list[str]:
+        """What was fitted, and how far it can be trusted: for each way and engine by itself."""
+        ways = curves.ways(self.cells)
+        if len(ways) > 1:
+            several = {way: ScalingStudy(cells, batch=self.batch)._explained() for way, cells in ways.items()}
+            return [f"{_named(way)}: {sentence}" for way, told in several.items() for sentence in told]
+        if not ways:
+            return []
+        told = [f"{law}." for law in self.laws if law.is_fitted]
+        with contextlib.suppress(BadCall):  # no model was trained
+            told.append(f"{self.step}.")
+        return [*told, f"Checked: {self.heldout}."]
+
+    def _call(self) -> str:
+        """Python that measures it again."""
+        settings = [cell.setting for cell in self.cells]
+        axes: dict[str, set[Any]] = {name: {getattr(one, own) for one in settings} for name, own in _AXES.items()}
+        given = [f"{name}={sorted(values)!r}" for name, values in axes.items() if values and None not in values]
+        most = max((len(cell.repeats) for cell in self.cells), default=0)
+        given += [f"repeats={most}"] if most else []
+        given += [f"run={self._about['run']!r}"] if "run" in self._about else []
+        return f"tenfold.measure({', '.join(['task', *given])})"
 
     def _curves(self) -> dict[str, list[tuple[float, float, float, float]]]:
         """What the law says, up to some times the workers that were measured."""
@@ -185,11 +222,15 @@ def _points(curve: curves.Curve) -> tuple[tuple[int, ...], tuple[tuple[float, ..
     return curve.workers, curve.throughput
 
 
+def _named(way: curves.Way) -> str:
+    return ", ".join(word for word in way if word is not None) or "as usual"
+
+
 def _row(cell: Cell) -> dict[str, Any]:
     found: dict[str, Any] = {**asdict(cell.setting), "repeats": len(cell.repeats), "failure": cell.failure}
     if cell.repeats:
         found |= {"seconds": cell.seconds, "spread": cell.spread, "throughput": cell.throughput}
-        found |= cell.parts | {"memory": cell.memory, "cpu": cell.repeats[0].cpu, "energy": cell.repeats[0].energy}
+        found |= cell.parts | {"memory": cell.memory, "cpu": cell.cpu, "energy": cell.energy}
     return found
 
 
@@ -204,20 +245,27 @@ def study_of(journal: Journal) -> ScalingStudy:
     """What a run of `tenfold.measure` has found so far."""
     batch = journal.meta("batch")
     name = journal.meta("function") or ""
-    about = journal.sessions()[-1]
-    return ScalingStudy(cells_of(journal), batch=int(batch) if batch else None, name=name, about=about)
+    about = journal.sessions()[-1] | ({} if journal.folder is None else {"run": str(journal.folder.path)})
+    left = journal.meta("left") or ""
+    return ScalingStudy(cells_of(journal), batch=int(batch) if batch else None, name=name, about=about, left=left)
 
 
 def cells_of(journal: Journal) -> list[Cell]:
     """All that was measured, in the order of the settings."""
+    cpus = journal.meta("cpus")
     taken: dict[Setting, list[Taken]] = {}
-    failures: dict[Setting, str | None] = {}
+    failures: dict[Setting, Failure | None] = {}
     for outcome in journal.outcomes():  # in the order in which they were made: what was mended later has no failure
-        failures[outcome.item] = None if outcome.failure is None else outcome.failure.summary
-        taken.setdefault(outcome.item, [])
-        if isinstance(outcome.value, Taken):
-            taken[outcome.item].append(outcome.value)
+        found = outcome.value
+        if isinstance(found, Taken) and found.cpus is not None and str(found.cpus) != cpus:
+            continue  # of a smaller grid, whose workers had more of the machine
+        failures[outcome.item] = outcome.failure
+        taken.setdefault(outcome.item, []).extend([found] if isinstance(found, Taken) else [])
     order = sorted(
         taken, key=lambda setting: (str(setting.engine), str(setting.how), setting.size or 0, setting.workers)
     )
-    return [Cell(setting, tuple(taken[setting]), failures[setting]) for setting in order]
+    return [Cell(setting, tuple(taken[setting]), *_why(failures[setting])) for setting in order]
+
+
+def _why(failure: Failure | None) -> tuple[str | None, str]:
+    return (None, "") if failure is None else (failure.summary, failure.traceback)

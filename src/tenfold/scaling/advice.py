@@ -43,8 +43,13 @@ def advice(cells: Sequence[Cell], *, step: FittedStep | None = None, seed: int =
     way = (top.setting.how, top.setting.engine)
     own = ways(there)[way]
     found = [_fastest(top, own), *_bargain(top, own), *_more(own, size, seed), *_others(there, top)]
-    found += [*_pays(own), *_bottleneck(top), *_batch(step, top), *_noise(there), *_failed(cells)]
+    found += [*_pays(own), *_bottleneck(top), *_batch(step, _several(top, own)), *_noise(there), *_failed(cells)]
     return found
+
+
+def _several(top: Cell, own: Sequence[Cell]) -> int:
+    """Workers of whom a batch is asked: the most of them where one is fastest, for a larger batch may change that."""
+    return top.setting.workers if top.setting.workers > 1 else max(cell.setting.workers for cell in own)
 
 
 def _largest(cells: Sequence[Cell]) -> int | None:
@@ -145,16 +150,19 @@ def _bottleneck(top: Cell) -> list[str]:
     return [f"The time goes to {told}. Most of it is {shares[0][0]}: {_MOVES[shares[0][0]]}."]
 
 
-def _batch(step: FittedStep | None, top: Cell) -> list[str]:
+def _batch(step: FittedStep | None, workers: int) -> list[str]:
     """The batch with which communication is a small part of a step."""
-    if step is None or top.setting.workers == 1 or step.step.per_sample <= 0:
+    if step is None or workers == 1 or step.step.per_sample <= 0:
         return []
-    sent = float(step.step.communication(top.setting.workers)) * (1 - float(step.step.overlap))
+    sent = float(step.step.communication(workers)) * (1 - float(step.step.overlap))
     wanted = (sent * (1 - _SENT) / _SENT - float(step.step.fixed)) / float(step.step.per_sample)
     if wanted <= 1:
-        return ["Communication is a small part of a step whatever the batch."]
+        return [f"With {workers} workers, communication is a small part of a step whatever the batch."]
     rounded = 2 ** math.ceil(math.log2(wanted))
-    return [f"From a batch of {rounded:,} for each worker, communication is less than {percent(_SENT)} of a step."]
+    return [
+        f"With {workers} workers, from a batch of {rounded:,} for each of them, "
+        f"communication is less than {percent(_SENT)} of a step."
+    ]
 
 
 def _noise(cells: Sequence[Cell]) -> list[str]:

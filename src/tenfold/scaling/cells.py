@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -48,6 +49,8 @@ class Taken:
     """Updates of the weights, where one model was trained."""
     parameters: int | None = None
     """Numbers that are learned, where one model was trained."""
+    cpus: float | None = None
+    """Cores of each worker, where tenfold gave it some: repeats with other numbers of them are not of one cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,8 @@ class Cell:
     """In the order in which they were made, without the warm-up."""
     failure: str | None = None
     """Why it has none, or no more."""
+    traceback: str = ""
+    """Of the failure."""
 
     @property
     def seconds(self) -> float:
@@ -78,6 +83,15 @@ class Cell:
         return (max(found) - min(found)) / 2 / self.seconds if found else 0.0
 
     @property
+    def doubt(self) -> float:
+        """By how much the median may be off, as a share of it: two standard errors; `inf` for a single repeat."""
+        found = [taken.seconds for taken in self.repeats]
+        if len(found) < 2:
+            return math.inf
+        # The median of a normal distribution is less sure than its mean, by the root of pi / 2.
+        return 2 * math.sqrt(math.pi / 2) * statistics.stdev(found) / math.sqrt(len(found)) / self.seconds
+
+    @property
     def parts(self) -> dict[str, float]:
         """Seconds of the wall time: those of the repeats whose time is the median, so that they add up to it."""
         order = sorted(self.repeats, key=lambda taken: taken.seconds)
@@ -88,3 +102,14 @@ class Cell:
     def memory(self) -> int:
         """The most of all repeats."""
         return max(taken.memory for taken in self.repeats)
+
+    @property
+    def cpu(self) -> float:
+        """Busy cores: the median."""
+        return statistics.median(taken.cpu for taken in self.repeats)
+
+    @property
+    def energy(self) -> float | None:
+        """Joules of a repeat: the median; None where the machine does not tell."""
+        found = [taken.energy for taken in self.repeats if taken.energy is not None]
+        return statistics.median(found) if found else None

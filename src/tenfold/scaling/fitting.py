@@ -26,7 +26,7 @@ _PASSES = 3
 """How often errors are weighed anew by the fit's own values instead of the measured ones, which bend it downwards."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Fitted:
     """A law and what it is like for the measured cells."""
 
@@ -74,9 +74,12 @@ class Fitted:
 
     def __str__(self) -> str:
         told = [f"{name} {Estimate(value, *self.intervals[name])}" for name, value in self.params.items()]
-        if math.isfinite(self.error):
+        if self.poor is None:
             told.append(f"off by {percent(self.error, 1)} where it had not seen the number of workers")
         return f"{self.law.name}: {', '.join(told + ([self.poor] if self.poor else []))}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
 
 def fit_all(
@@ -91,6 +94,11 @@ def fit_all(
     _check(workers, throughput)
     counts = numpy.asarray(workers, dtype=float)
     found = [_fitted(law, counts, throughput, scaled=scaled, seed=seed) for law in LAWS]
+    return ranked(found)
+
+
+def ranked(found: Sequence[Fitted]) -> list[Fitted]:
+    """The one with the smallest error first; of equal ones, that with fewer parameters."""
     return sorted(found, key=lambda one: (not one.is_fitted, one.error, len(one.law.parameters)))
 
 

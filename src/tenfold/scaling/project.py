@@ -48,6 +48,9 @@ def from_fit(fitted: FittedStep, workers: int | Sequence[int], *, batch: float, 
     The interval is that of the fit's bootstrap, made wider by its error for cells that it had not seen, and by how far
     what is given may be off.
     """
+    unknown = sorted(set(given) - set(Given.__slots__))
+    if unknown:
+        raise BadCall(f"{', '.join(unknown)}: unknown to project, which takes {', '.join(Given.__slots__)}")
     asked = Given(batch=batch, **given)
     chosen = _checked(workers, asked.faults() + _not_measured(fitted.step, asked), asked)
     error = fitted.error if math.isfinite(fitted.error) else _UNCHECKED
@@ -70,12 +73,18 @@ def from_numbers(
     return _projected(step, draws, given, chosen, off=numpy.ones((REPLICATES, 1)), poor=None)
 
 
-def from_law(law: Fitted, workers: int | Sequence[int], *, device_speed: float = 1.0) -> Projection:
+def from_law(law: Fitted, workers: int | Sequence[int], *, device_speed: float = 1.0, **others: Any) -> Projection:
     """What a law says about more workers, each of which works for itself: `study.project` where no model is shared.
 
     `law` is what `fitting.best` gives. A row's seconds are those of a worker for one item, its throughput is in items.
+    `others` are refused: a law knows nothing of them.
     """
     faults = [] if law.is_fitted else [f"{law.law.name}: {law.poor}"]
+    if others:
+        faults.append(
+            f"{', '.join(others)}: no model was trained here, so the law of the measured calls is drawn out, and it "
+            "knows device_speed alone; tenfold.project(...) takes all of them"
+        )
     if not is_number(device_speed) or not 0 < device_speed < math.inf:
         faults.append(f"device_speed={device_speed!r}: expected a factor above 0, such as 2.0")
     chosen = _checked(workers, faults)

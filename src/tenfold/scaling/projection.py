@@ -110,7 +110,8 @@ class Projection:
         if row.efficiency >= _GOOD or share < 0.01:
             return f"{start} compute decides: the efficiency is {percent(row.efficiency)}."
         moves = _MOVES_ALL | _MOVES[self.how]
-        return f"{start} {_WORDS[worst]} {percent(share)} of a step; {moves[worst]} would help."
+        whole = "the time" if self.how == "tasks" else "a step"
+        return f"{start} {_WORDS[worst]} {percent(share)} of {whole}; {moves[worst]} would help."
 
     @property
     def check(self) -> str:
@@ -148,8 +149,9 @@ class Projection:
         return f"<Projection, {self.how}: {last.workers:,} workers at {percent(last.efficiency)} efficiency>"
 
     def __str__(self) -> str:
-        heads = ("workers", "step", "samples/s", "efficiency", "95 % of samples/s", "simulated")
-        table = [heads, *(_cells(row) for row in self.rows)]
+        one, rate = ("an item", "items/s") if self.how == "tasks" else ("step", "samples/s")
+        heads = ("workers", one, rate, "efficiency", f"95 % of {rate}", "simulated")[: 5 if self.how == "tasks" else 6]
+        table = [heads, *(_cells(row)[: len(heads)] for row in self.rows)]
         widths = [max(len(line[place]) for line in table) for place in range(len(heads))]
         lines = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in table]
         sentences = [self.bottleneck, self.check, *([f"The fit behind it: {self.poor}."] if self.poor else [])]

@@ -16,16 +16,26 @@ from tenfold.scaling.estimate import Array, Estimate, centres, interval, replica
 from tenfold.scaling.fitting import CLEARLY, POOR
 from tenfold.scaling.problem import Problem, Steps
 from tenfold.scaling.steps import Reduce, Step
-from tenfold.scaling.units import percent
+from tenfold.scaling.units import percent, readable
 
 COUNTED = 1.0
 """The size of a gradient whose bytes are not known."""
+
+_UNITS = {
+    "per_sample": ("compute for a sample", "s"),
+    "fixed": ("for a step whatever its batch", "s"),
+    "latency": ("a round of the all-reduce", "s"),
+    "bandwidth": ("bandwidth", " bytes/s"),
+    "overlap": ("overlap", ""),
+    "input_rate": ("a ceiling of the input at", " samples/s"),
+}
+"""What a parameter is called by people, and its unit."""
 
 _GAIN = 0.002
 """Of the mean relative error: less is chance."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FittedStep:
     """The model and how sure it is."""
 
@@ -45,6 +55,25 @@ class FittedStep:
         value = float(self.step.seconds(workers, batch))
         low, high = interval(numpy.asarray(self.draws.seconds(workers, batch)).reshape(-1))
         return Estimate(value, min(low, value), max(high, value))
+
+    def __str__(self) -> str:
+        told = [self._told(name) for name in self.intervals]
+        if self.poor is None:
+            told.append(f"off by {percent(self.error, 1)} for cells that it had not seen")
+        return f"Step: {', '.join(told + ([self.poor] if self.poor else []))}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    def _told(self, name: str) -> str:
+        words, unit = _UNITS[name.removesuffix("_between")]
+        where = " between machines" if name.endswith("_between") else ""
+        if name.startswith("bandwidth") and self.step.gradient == COUNTED:
+            unit = " gradients/s"
+        value, (low, high) = float(getattr(self.step, name)), self.intervals[name]
+        if unit == "s":
+            return f"{words}{where} {readable(value)} ({readable(low)} to {readable(high)})"
+        return f"{words}{where} {value:.3g}{unit} ({low:.3g} to {high:.3g})"
 
 
 def fit_step(

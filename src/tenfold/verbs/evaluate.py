@@ -16,7 +16,7 @@ from tenfold.metrics.scoring import Scoring, Tally
 from tenfold.models.opening import model as open_model
 from tenfold.models.predicting import Predicting
 from tenfold.verbs.call import Settings, sound
-from tenfold.verbs.map import map as run_map
+from tenfold.verbs.map import over, raise_failures
 from tenfold.verbs.predict import LEAST, size_faults
 from tenfold.verbs.scored import Scored
 
@@ -127,10 +127,10 @@ def _scores(
     task: Scored, scorings: dict[str, Scoring], sources: dict[str, Source], settings: Settings
 ) -> dict[str, dict[str, Scores]]:
     """For each data set, the scores of each model."""
-    options = {name: getattr(settings, name) for name in settings.__slots__}
     parts = _parts(sources)
     known = all(source.length is not None for source in sources.values())
-    results = run_map(task, list(parts) if known else parts, on_error="stop", **options)
+    results = over(task, list(parts) if known else parts, settings, on_error="stop", verb="evaluate")
+    raise_failures(results, "stop")
     totals: dict[tuple[str, str], Tally] = {}
     with tempfile.TemporaryDirectory(prefix="tenfold-") as folder:
         for of_source, tallies in results:

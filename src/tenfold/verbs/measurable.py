@@ -31,6 +31,13 @@ from tenfold.verbs.train import train
 KINDS = (
     "a tenfold.Fit, a functools.partial of map, train, prepare, predict or evaluate, or a function of (workers, size)"
 )
+_OURS = {
+    "workers": "measure varies them by its own workers=",
+    "engine": "measure varies it by its own engines=",
+    "run": "a call that is made again would find its results there, and take no time",
+    "fresh": "every call that is measured begins anew",
+}
+"""What a partial may not say, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,8 @@ class Measurable(ABC):
     """Ways that it can be done."""
     batch: int | None = None
     """Rows of a step, where one model is trained."""
+    is_seated: bool = True
+    """Its workers have seats of tenfold's, with so many cores each."""
 
     @abstractmethod
     def run(self, setting: Setting, **options: Any) -> Done:
@@ -68,10 +77,12 @@ def measurable(task: Any) -> Measurable:
         return Training({"fit": task})
     if isinstance(task, functools.partial) and task.func in _VERBS:
         given = inspect.signature(task.func).bind_partial(*task.args, **task.keywords).arguments
-        taken = sorted({"workers", "engine"} & set(given))
-        if taken:
-            raise BadCall(f"task: {' and '.join(taken)} are varied by measure; leave them out of the partial")
+        faults = [f"{name}= in the partial: {why}; leave it out" for name, why in _OURS.items() if name in given]
+        if faults:
+            raise BadCall(f"task: {'; '.join(faults)}")
         return _VERBS[task.func](given)
+    if isinstance(task, functools.partial) and getattr(task.func, "__module__", "").startswith("tenfold.verbs."):
+        raise BadCall(f"task: a partial of {name_of(task.func)} cannot be measured; expected {KINDS}")
     if callable(task):
         return Function(task)
     raise BadCall(f"task={task!r}: expected {KINDS}")
@@ -79,6 +90,8 @@ def measurable(task: Any) -> Measurable:
 
 class Function(Measurable):
     """Of the caller's own."""
+
+    is_seated = False
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function

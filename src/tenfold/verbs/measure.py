@@ -27,7 +27,7 @@ from tenfold.work import parcel
 from tenfold.work.outcome import Failure
 
 KNOWN = 0.05
-"""A spread below which a cell needs no more repeats, where `budget` would allow them."""
+"""A doubt below which a cell needs no more repeats, where `budget` would allow them."""
 MOST = 5
 """Times `repeats` that a cell is repeated at most."""
 
@@ -56,7 +56,7 @@ def measure(
     hows       ways to do it: of a Fit those of `train`; of a map of a Fit "fused", "looped", "alone"
     engines    such as ["local", "ray"]
     repeats    of each cell, in rounds whose order is shuffled, so that a slow minute does not fall upon one cell
-    budget     seconds, after which no other call begins; what is left of it goes into more repeats where they differ
+    budget     seconds, after which no other call begins; what is left of it goes into repeats until times are known
     cpus       cores for each worker: those of the machine, divided by the most workers, where it is not given
     run        a folder that keeps what was measured; the same call goes on, also with more workers or sizes
 
@@ -74,10 +74,13 @@ def measure(
         raise BadCall("; ".join(faults))
     axes: list[Sequence[Any]] = [workers, sizes or [None], hows or [None], list(named) or [None]]
     grid = [Setting(*place) for place in product(*axes)]
-    options = {"cpus": _cpus(cpus, max(workers)), "progress": False}
+    each = _cpus(cpus, max(workers))
     with opened("measure", task, settings, total=None, on_error="collect", parts={}) as call:
-        call.journal.set_meta(function=found.name, batch=str(found.batch or ""))
-        Rounds(found, grid, named, options, call).run(repeats, budget, seed)
+        kept = {"function": found.name, "batch": str(found.batch or ""), "cpus": str(each) if found.is_seated else ""}
+        call.journal.set_meta(**kept)
+        rounds = Rounds(found, grid, named, each, call)
+        rounds.run(repeats, budget, seed)
+        call.journal.set_meta(left=rounds.left(budget))
     return study_of(call.journal)
 
 
@@ -91,8 +94,8 @@ class Rounds:
     """All cells."""
     engines: Mapping[str | None, Any]
     """What the engines' names stand for."""
-    options: Mapping[str, Any]
-    """For each call of a verb."""
+    cpus: float
+    """Cores of each worker."""
     call: Call
     """Its journal keeps what was measured."""
     failed: set[Setting] = field(default_factory=set)
@@ -126,9 +129,19 @@ class Rounds:
             random.Random(f"{seed} {number}").shuffle(order)
             for setting in order:
                 cell = self._cell(setting)
-                enough = number > repeats and cell.spread <= KNOWN
+                enough = number > repeats and cell.doubt <= KNOWN
                 if len(cell.repeats) < number and not enough and setting not in self.failed:
                     yield setting
+
+    def left(self, budget: float | None) -> str:
+        """What there was no time for, in a sentence; nothing where all was tried."""
+        never = [setting for setting in self.grid if not self.taken.get(setting) and setting not in self.failed]
+        if not never or budget is None:
+            return ""
+        return (
+            f"{len(never)} of {len(self.grid)} settings were not measured in the {budget:g} seconds of the budget, "
+            f"such as {never[0]}: a larger budget, or the same call again with run=, has time for them."
+        )
 
     def _cell(self, setting: Setting) -> Cell:
         return Cell(setting, tuple(self.taken.get(setting, ())))
@@ -145,28 +158,28 @@ class Rounds:
             return
 
     def _go(self, setting: Setting) -> Any:
-        return self.task.run(setting, engine=self.engines.get(setting.engine), **self.options)
+        return self.task.run(setting, engine=self.engines.get(setting.engine), cpus=self.cpus, progress=False)
 
     def _measure(self, setting: Setting) -> None:
         watch, journal = self.call.watch, self.call.journal
         watch.headline = str(setting)
         watch.update(running=1)
-        began, meter = time.monotonic(), Meter()
+        began, meter = time.monotonic(), Meter(weighs=not self.task.is_seated)
         try:
             with observed() as seen:
                 done = self._go(setting)
                 seconds = time.monotonic() - began - seen.seconds
         except Exception as error:
             text = "".join(traceback.format_exception(error))
-            failure = Failure("raised", f"{type(error).__name__}: {error}", text)
+            failure = Failure("raised", _first_line(f"{type(error).__name__}: {error}"), text)
             journal.add_failure(self._block(setting, time.monotonic() - began, 0), failure)
             self.failed.add(setting)
             watch.add(failed=1)
         else:
-            memory = max((shift.memory for shift in seen.shifts), default=0)
+            memory = max((shift.memory for shift in seen.shifts), default=0) or meter.memory()
             parts = split(seconds, seen.shifts)
             extent = (memory, meter.cores(), meter.joules(), done.steps, done.parameters)
-            taken = Taken(seconds, done.items, parts, *extent)
+            taken = Taken(seconds, done.items, parts, *extent, self.cpus if self.task.is_seated else None)
             journal.add_values(self._block(setting, seconds, memory), [parcel.pack(taken).body])
             self.taken.setdefault(setting, []).append(taken)
             watch.add(done=1)
@@ -177,6 +190,10 @@ class Rounds:
         done, failed = self.call.journal.counts()
         who = f"{socket.gethostname()}:{os.getpid()}"
         return Block(done + failed, [seconds], memory, 0, who, 1, [setting])
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0] if text.strip() else text
 
 
 # -- what may be asked ----------------------------------------------------------------------------------------------
