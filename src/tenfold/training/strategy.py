@@ -45,6 +45,8 @@ class Progress:
     """Batches trained in all."""
     sums: Any = None
     """Of loss and metrics in this epoch, where the learner does not keep them."""
+    begun: Any = None
+    """Weights with which the epoch under way began, where those of the learner are others by now."""
 
     @property
     def mark(self) -> int:
@@ -75,7 +77,7 @@ class Strategy(ABC):
 
     def train(self) -> Trained | Helped:
         """To the end. The result comes from the first of the workers."""
-        self.attendance.arrive(self.progress.mark)
+        self.attendance.arrive(self.progress.mark, self.learner.weights_size + self.learner.sums_size)
         with self._open:
             return self._to_the_end()
 
@@ -143,7 +145,7 @@ class Strategy(ABC):
         progress = self.progress
         while progress.epoch < self.terms.fit.epochs and not progress.record.stopped:
             self.epoch()
-            self._close_epoch(self.logs() | self._validation())
+            self.close_epoch(self.logs() | self._validation())
 
     def logs(self) -> dict[str, float]:
         """Loss and metrics of the epoch."""
@@ -165,6 +167,10 @@ class Strategy(ABC):
             self.check(loss, rows, self.progress.step, self.progress.batch)
             self.progress.batch += 1
             self.progress.step += 1
+        self.save_when_due()
+
+    def save_when_due(self) -> None:
+        """A checkpoint, by the first of the workers."""
         if self.is_first and self._pacer.due(self.progress.step):
             self.attendance.save(self.progress.mark, self.state())
             self.clock.lap("communication")
@@ -196,7 +202,8 @@ class Strategy(ABC):
         self.clock.lap("communication")
         return {f"val_{name}": value for name, value in self.learner.logs(total).items()}
 
-    def _close_epoch(self, logs: dict[str, float]) -> None:
+    def close_epoch(self, logs: dict[str, float]) -> None:
+        """Keep what is to be known of it, and go on to the next."""
         progress = self.progress
         progress.record.add(progress.epoch, logs, self.learner.weights)
         if self.is_first:

@@ -24,6 +24,7 @@ from tenfold.training.worker import Worker
 from tenfold.verbs import sharded
 from tenfold.verbs.call import Call, Settings, opened
 from tenfold.verbs.map import raise_failures
+from tenfold.verbs.serving import Servers
 
 How = Literal["synchronous", "asynchronous", "sharded"]
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
@@ -112,7 +113,10 @@ def _run(call: Call, terms: Terms, *, resumable: bool) -> Roll:
     folder = call.journal.folder
     checkpoint = Checkpoint(None if folder is None else folder.path / "train.checkpoint")
     everywhere = any(seat.machine for seat in call.plan.seats)
-    with contextlib.closing(Roll(count, checkpoint, everywhere=everywhere)) as roll:
+    servers = Servers(call, count)
+    start = servers.start if terms.how == "asynchronous" and not terms.average_every else None
+    roll = Roll(count, checkpoint, everywhere=everywhere, start_servers=start)
+    with contextlib.closing(servers), contextlib.closing(roll):
         feed = Feed(range(count), call.journal, resumable=resumable)
         task = Worker(replace(terms, ticket=roll.ticket))
         call.run(lambda: call.crew(task, call.job), feed)
