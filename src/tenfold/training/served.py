@@ -6,7 +6,6 @@ it may ask again where a connection breaks: nothing is added twice. A server tha
 
 from __future__ import annotations
 
-import contextlib
 import select
 import socket
 from collections.abc import Callable, Sequence
@@ -103,9 +102,11 @@ class _Link:
     def ask(self, request: Request) -> None:
         """Does not wait for the answer."""
         self._open = request
-        with contextlib.suppress(OSError):  # `answer` asks again
+        try:
             if self._made is not None:
                 requests.ask(self._made, request)
+        except OSError:  # `answer` asks again
+            self.close()
 
     def answer(self) -> Answer:
         """To what was asked for last."""

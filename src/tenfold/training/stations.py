@@ -12,8 +12,8 @@ more than 50 ms on 10 Gbit/s, about what a step of such a model takes, and one s
 
 
 def parts(size: int, hosts: int) -> int:
-    """How many servers; two on one machine would share its network."""
-    return max(1, min(hosts, -(-size // PART)))
+    """How many servers: none for workers that share memory, and at most one for each machine, which has one network."""
+    return 0 if hosts == 1 else max(1, min(hosts, -(-size // PART)))
 
 
 class Stations:
@@ -37,9 +37,10 @@ class Stations:
     def are_ready(self, arrivals: Sequence[Arrival]) -> bool:
         """Whether these workers can begin. The first ones on several machines have servers started, which stay."""
         hosts = len({arrival.host for arrival in arrivals})
-        if self._start is not None and not self._wanted and hosts > 1:
+        if self._start is not None and not self._wanted:
             self._wanted = parts(arrivals[0].size, hosts)
-            self._start(self._wanted)
+            if self._wanted:
+                self._start(self._wanted)
         return len(self._manned) == self._wanted
 
     @property
