@@ -21,7 +21,7 @@ x, y = load_digits(return_X_y=True)
 x = (x / 16).astype("float32")
 fit = tenfold.Fit(build, (x, y), epochs=8, batch_size=32, validation=0.2, metrics=["accuracy"])
 
-# "ray" is a small cluster here, "ray://auto" one that is there; workers on several machines need average_every=10, too.
+# "ray" is a small cluster here, "ray://auto" one that is there; on several machines, servers hold the weights.
 engine = sys.argv[1] if sys.argv[1:] else "ray"
 trained = tenfold.train(fit, workers=2, how="asynchronous", engine=engine, progress=False)
 

@@ -15,13 +15,13 @@ from dask_clusters import Cluster
 
 import lossy
 import tenfold
-from tenfold.errors import TasksFailed
+from tenfold.training import stations
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     with hosts.several() as net, dask_clusters.running(net.here) as found:
-        for worker in [found.worker(host=host, wait=False) for host in (*net.others, net.others[0])]:
+        for worker in [found.worker(host=host, wait=False) for host in (*net.others, net.here)]:
             worker.says("Registered to:")
         yield found
 
@@ -43,7 +43,22 @@ def test_hosts_train_what_one_process_trains_also_when_one_is_lost(cluster: Clus
     assert furthest(here, lost) < 1e-5
 
 
-def test_asynchronous_needs_one_host(cluster: Cluster) -> None:
-    fit = tenfold.Fit(lossy.build, (lossy.X, lossy.Y), epochs=2, batch_size=20)
-    with pytest.raises(TasksFailed, match="the workers are on several machines"):
-        tenfold.train(fit, {"seed": 1}, workers=3, cpus=1, how="asynchronous", engine=cluster.address, progress=False)
+def test_asynchronous_weights_are_with_servers(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stations, "PART", 50)  # of the 75 numbers of this model: two servers, one on each host
+    fit = tenfold.Fit(lossy.build, (lossy.X, lossy.Y), epochs=6, batch_size=20)
+    lost = tenfold.train(
+        fit,
+        {"seed": 1, "folder": str(tmp_path)},
+        workers=3,
+        cpus=1,
+        how="asynchronous",
+        staleness=2,
+        engine=cluster.address,
+        progress=False,
+    )
+    assert (tmp_path / "killed").exists()
+    assert lost.updates == 6 * 8
+    assert lost.history["loss"][-1] < 0.6 * lost.history["loss"][0]
+    assert any("parameter server 1 is there" in event for event in lost.events), lost.events

@@ -60,7 +60,7 @@ class Slow:
 
         time.sleep(0.005)
         self.calls += 1
-        if self.calls == self.at:
+        if self.calls == self.at or (self.act == "kill scoring" and not torch.is_grad_enabled()):
             self.mark()
         return torch.nn.functional.cross_entropy(outputs, targets)
 
@@ -70,7 +70,7 @@ class Slow:
                 file.write(str(os.getpid()))
         except FileExistsError:
             return
-        if self.act == "kill":
+        if self.act in ("kill", "kill scoring"):
             os.kill(os.getpid(), signal.SIGKILL)
         elif self.act == "stop":
             os.kill(os.getpid(), signal.SIGSTOP)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -46,7 +47,7 @@ def sums(open_slots: Callable[[int], Slots], count: int, size: int, turns: int) 
 @pytest.mark.parametrize("size", [1, 5, 300_000])
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_a_ring_adds_what_memory_adds(count: int, size: int, tmp_path: Path) -> None:
-    listeners = [ring.listen("127.0.0.1") for _ in range(count)]
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     whole = muster(listeners)
     in_ring = sums(lambda rank: ring.Ring(whole, rank, size, listeners[rank], KEY, never), count, size, 3)
     in_memory = sums(lambda rank: Shared(tmp_path / "slots", rank, count, size), count, size, 3)
@@ -59,7 +60,7 @@ def test_a_ring_adds_what_memory_adds(count: int, size: int, tmp_path: Path) -> 
 
 
 def test_a_stranger_is_not_let_in() -> None:
-    listeners = [ring.listen("127.0.0.1") for _ in range(2)]
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
     whole = muster(listeners)
     with contextlib.closing(ring._call(whole.arrivals[0].address, b"x" * 48, never)):
         found = sums(lambda rank: ring.Ring(whole, rank, 4, listeners[rank], KEY, never), 2, 4, 1)
@@ -69,7 +70,7 @@ def test_a_stranger_is_not_let_in() -> None:
 
 
 def test_a_neighbour_that_leaves_is_noticed() -> None:
-    listeners = [ring.listen("127.0.0.1") for _ in range(2)]
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
     whole = muster(listeners)
     left = threading.Event()
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,12 @@ import numpy
 import pytest
 
 import tenfold
+import waiting
 from tenfold.errors import BadCall, TasksFailed
+from tenfold.training import stations
+from tenfold.training.server import Server
+from tenfold.training.wires import Ticket
+from tenfold.verbs import serving
 
 PARAMS = {"seed": 3}
 
@@ -107,6 +115,24 @@ def test_killed_as_a_whole_it_goes_on_from_its_checkpoint(tmp_path: Path) -> Non
     assert nets.furthest(again.weights, trained.weights) == 0
 
 
+def test_asynchronous_goes_on_from_its_checkpoint_too(tmp_path: Path) -> None:
+    fit = nets.fit(nets.build_slow, epochs=8, validation=None)
+    params = dict(PARAMS, folder=str(tmp_path), act="kill all")
+    trained = tenfold.train(
+        fit, params, workers=2, how="asynchronous", run=tmp_path / "run", checkpoint=5, progress=False
+    )
+    assert (tmp_path / "kill all").exists()
+    assert trained.updates == 8 * 7
+    begun = [int(event.rpartition(" ")[2]) for event in trained.events if "go on at step" in event]
+    assert begun[-1] > 0, trained.events
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights with two servers, though all workers are here."""
+    monkeypatch.setattr(stations, "parts", lambda _size, _hosts: 2)
+
+
 @pytest.mark.parametrize("staleness", [None, 2])
 def test_asynchronous_loses_no_update(staleness: int | None) -> None:
     fit = nets.fit(epochs=30, validation=None, metrics=["accuracy"])
@@ -116,7 +142,7 @@ def test_asynchronous_loses_no_update(staleness: int | None) -> None:
     assert len(trained.history["loss"]) == 30
 
 
-def test_asynchronous_is_as_accurate_on_digits() -> None:
+def test_asynchronous_is_as_accurate_on_digits(monkeypatch: pytest.MonkeyPatch) -> None:
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
@@ -128,6 +154,10 @@ def test_asynchronous_is_as_accurate_on_digits() -> None:
     }
     assert scores["synchronous"] > 0.9
     assert scores["asynchronous"] > scores["synchronous"] - 0.01
+    monkeypatch.setattr(stations, "parts", lambda _size, _hosts: 2)
+    served = tenfold.train(fit, PARAMS, workers=2, how="asynchronous", progress=False)
+    assert any("server 1 is there" in event for event in served.events)
+    assert served.history["val_accuracy"][-1] > scores["synchronous"] - 0.01
 
 
 def test_averaged_after_some_steps_of_their_own() -> None:
@@ -146,6 +176,46 @@ def test_asynchronous_counts_every_update_once_when_a_worker_is_killed(tmp_path:
     trained = tenfold.train(fit, params, workers=3, how="asynchronous", progress=False)
     assert (tmp_path / "kill").exists()
     assert trained.updates == 10 * 7
+
+
+class Mortal(Server):
+    """A server that is killed as soon as there is a file, for so many attempts."""
+
+    def __init__(self, ticket: Ticket, file: Path, deaths: int) -> None:
+        super().__init__(ticket)
+        self.file = file
+        self.deaths = deaths
+
+    def __call__(self, part: int) -> None:
+        if part == 1 and tenfold.here().attempt <= self.deaths:
+            threading.Thread(target=self.die, daemon=True).start()
+        super().__call__(part)
+
+    def die(self) -> None:
+        waiting.for_file(self.file)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_an_epoch_is_repeated_when_a_server_is_lost(
+    served: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit = nets.fit(nets.build_slow, epochs=6, validation=None)
+    params = dict(PARAMS, folder=str(tmp_path), act="calm", at=10)
+    monkeypatch.setattr(serving, "Server", lambda ticket: Mortal(ticket, tmp_path / "calm", deaths=1))
+    trained = tenfold.train(fit, params, workers=2, how="asynchronous", progress=False)
+    assert trained.updates == 6 * 7
+    assert any("parameter server 1 has ended" in event for event in trained.events), trained.events
+    monkeypatch.setattr(serving, "Server", lambda ticket: Mortal(ticket, tmp_path / "calm", deaths=9))
+    with pytest.raises(TasksFailed, match=r"server 1 was lost 2 times, the last time because"):
+        tenfold.train(fit, params, workers=2, how="asynchronous", retries=0, progress=False)
+
+
+def test_updates_are_counted_once_when_a_worker_is_killed_while_it_scores(tmp_path: Path) -> None:
+    fit = nets.fit(nets.build_slow, epochs=3)
+    params = dict(PARAMS, folder=str(tmp_path), act="kill scoring", at=0)
+    trained = tenfold.train(fit, params, workers=2, how="asynchronous", progress=False)
+    assert (tmp_path / "kill scoring").exists()
+    assert trained.updates == 3 * 6
 
 
 @pytest.mark.parametrize(

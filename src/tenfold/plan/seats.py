@@ -8,6 +8,7 @@ the GPUs or the memory, because those fail instead of slowing down.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
@@ -114,7 +115,8 @@ def cut(machine: Machine, needs: Needs, workers: int | None = None, first_core: 
 
 
 def _times(available: float, needed: float) -> int:
-    return int(available / needed + _ROUNDING)
+    """What needs nothing, because it mostly waits, has room always."""
+    return int(available / needed + _ROUNDING) if needed else sys.maxsize
 
 
 def _devices(gpus: tuple[Gpu, ...], needed: float) -> list[tuple[GpuShare, ...]]:
@@ -133,6 +135,8 @@ def _devices(gpus: tuple[Gpu, ...], needed: float) -> list[tuple[GpuShare, ...]]
 
 
 def _cores(machine: Machine, needs: Needs, seat: int, first: int) -> tuple[int, ...]:
+    if not needs.cpus:
+        return ()
     available = machine.cores
     width = max(1, int(needs.cpus))
     if width >= len(available):

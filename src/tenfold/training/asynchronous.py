@@ -1,20 +1,21 @@
 """In a worker: everybody trains by itself on the weights as they are now, and adds what it has learned to them.
 
 A worker copies the weights, takes a step of its own optimizer on a batch that nobody else has, and adds the difference.
-Nobody waits for anybody before the end of an epoch, except where `staleness` bounds how far one may be ahead.
+Nobody waits for anybody before the end of an epoch, except where `staleness` bounds how far one may be ahead. Where the
+weights are, in shared memory or with servers, is known only to the one that opens them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
 
 import numpy
 
-from tenfold.errors import BadCall
 from tenfold.fuse.columns import Columns
+from tenfold.training.served import Served
 from tenfold.training.strategy import Strategy
-from tenfold.training.weights import Weights
+from tenfold.training.weights import InMemory, Weights
 from tenfold.work.here import here
 
 NAP = 0.0005  # seconds between two looks at what the others do
@@ -23,34 +24,41 @@ NAP = 0.0005  # seconds between two looks at what the others do
 class Asynchronous(Strategy):
     """One worker's part."""
 
+    _logs: dict[str, float]
+    _added: int
+
     def epoch(self) -> None:
-        if not self.muster.is_one_machine:
-            raise BadCall(
-                'how="asynchronous": the workers are on several machines, and share no memory; give average_every=10, '
-                'say, which needs none, or how="synchronous"'
-            )
-        batches, learner = self._batches_of_epoch(), self.learner
-        size = learner.weights_size
-        path = here().shared / "weights"
-        weights = Weights(path, size + learner.sums_size, len(batches), self.terms.ticket.count)
-        try:
+        self.save_when_due()
+        batches, learner, progress = self._batches_of_epoch(), self.learner, self.progress
+        if progress.begun is None:
+            progress.begun = numpy.empty(learner.weights_size, numpy.float32)
+            learner.write_weights(progress.begun)
+        run = numpy.empty(learner.weights_size + learner.sums_size, numpy.float32)
+        with contextlib.closing(self._weights(len(run), len(batches))) as weights:
             if self.is_first:
-                run = numpy.empty(size, numpy.float32)
-                learner.write_weights(run)
-                weights.begin(self.progress.epoch, run)
+                weights.begin(progress.epoch, progress.begun)
             self.add()  # nobody takes a batch before that
-            self._work(weights, batches)
-            self._wait(lambda: bool(weights.done.all()))
+            self._work(weights, batches, run)
+            self.add()  # all of them are done when nobody has one
             self.clock.lap("waiting")
-            learner.read_weights(weights.run[:size])
-            self._logs, added = learner.logs(weights.run), weights.added
+            self._added = weights.now(run)
+            learner.read_weights(run[: learner.weights_size])
+            self._logs = learner.logs(run)
             self.add()  # nobody begins the next epoch before all have read this one's end
-            self.progress.step += added
-        finally:
-            weights.close()
 
     def logs(self) -> dict[str, float]:
         return self._logs
+
+    def close_epoch(self, logs: dict[str, float]) -> None:
+        self.progress.step += self._added
+        self.progress.begun = None
+        super().close_epoch(logs)
+
+    def _weights(self, size: int, batches: int) -> Weights:
+        index, count = self.attendance.index, self.terms.ticket.count
+        if self.muster.servers:
+            return Served(self.muster, index, self.attendance.key, size, batches, count, self._ask)
+        return InMemory(here().shared / "weights", index, size, batches, count)
 
     def _batches_of_epoch(self) -> list[tuple[Columns, numpy.ndarray]]:
         """With nothing read yet."""
@@ -61,37 +69,36 @@ class Asynchronous(Strategy):
             for start in range(0, orders.shape[1], size)
         ]
 
-    def _work(self, weights: Weights, batches: list[tuple[Columns, numpy.ndarray]]) -> None:
+    def _work(self, weights: Weights, batches: list[tuple[Columns, numpy.ndarray]], before: numpy.ndarray) -> None:
         """Batches that nobody else has, until there are none."""
-        index, learner = self.attendance.index, self.learner
+        learner = self.learner
         size = learner.weights_size
-        before = numpy.empty(size, numpy.float32)
-        after = numpy.empty(size + learner.sums_size, numpy.float32)
-        present = [arrival.index for arrival in self.muster.arrivals]
-        bound = self.terms.staleness
+        after = numpy.empty_like(before)
         while True:
             self.attendance.look()
-            if bound is not None:
-                self._wait(lambda: weights.steps[index] - weights.slowest(present) <= bound)
-                self.clock.lap("waiting")
-            with weights.held():
-                batch = weights.take(index)
-                before[:] = weights.run[:size]
+            self._let_others_catch_up(weights)
+            batch = weights.take(before)
             if batch is None:
                 return
             self.clock.lap("communication")
             block, rows = batches[batch]
-            learner.advance(block, rows, before, after)
+            learner.advance(block, rows, before[:size], after)
             if not numpy.isfinite(after[size:]).all():
-                self.check(learner.logs(after)["loss"], rows, self.progress.step + weights.added, batch)
-            after[:size] -= before
+                self.check(
+                    learner.logs(after)["loss"], rows, self.progress.step + weights.now(numpy.empty_like(before)), batch
+                )
+            after[:size] -= before[:size]
             self.clock.stepped()
-            with weights.held():
-                weights.add(after, batch, index)
+            weights.add(after, batch)
             self.clock.lap("communication")
 
-    def _wait(self, condition: Callable[[], bool]) -> None:
-        """For others; Changed where one of them is gone."""
-        while not condition():
+    def _let_others_catch_up(self, weights: Weights) -> None:
+        """Wait while this worker is too far ahead; Changed where one of the others is gone."""
+        bound = self.terms.staleness
+        if bound is None:
+            return
+        present = [arrival.index for arrival in self.muster.arrivals]
+        while weights.ahead(present) > bound:
             self.attendance.look()
             time.sleep(NAP)
+        self.clock.lap("waiting")

@@ -13,9 +13,8 @@ from typing import Any
 from tenfold.errors import Abandoned
 from tenfold.machine.host import host
 from tenfold.plan.workers import Timing
-from tenfold.training import ring
 from tenfold.training.muster import BEAT_EVERY, Arrival, Muster
-from tenfold.training.wires import Message, Ticket, connected
+from tenfold.training.wires import Message, Ticket, connected, listen
 from tenfold.work.run import Declined
 
 USUAL = 30.0  # seconds that a step may take longer than the last ones, before those who are late are given up
@@ -38,8 +37,8 @@ class Attendance:
         self.index = index
         self.key = ticket.key
         """Of the call."""
-        self._wire, own = connected(ticket)
-        self.listener = ring.listen(own)
+        self._wire, self._own = connected(ticket)
+        self.listener = listen(ticket, self._own)
         """For a neighbour who cannot share this machine's memory."""
         self._sending = threading.Lock()
         self._closed = threading.Event()
@@ -49,10 +48,10 @@ class Attendance:
         self._beat = threading.Thread(target=self._live, daemon=True, name="tenfold-beat")
         self._beat.start()
 
-    def arrive(self, step: int) -> None:
+    def arrive(self, step: int, size: int) -> None:
         """The model is built: this worker can begin."""
-        address = self.listener.getsockname()[:2]
-        self._send("arrive", Arrival(self.index, host(), os.getpid(), address, step))
+        address = self._own, self.listener.getsockname()[1]
+        self._send("arrive", Arrival(self.index, host(), os.getpid(), address, step, size))
 
     def regroup(self, step: int, state: Callable[[], Any]) -> tuple[Muster, Any]:
         """The next muster, and the state to go on from where this worker is behind: None where it is not."""

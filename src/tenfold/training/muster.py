@@ -2,6 +2,7 @@
 
 worker to roll   arrive Arrival, at mark, beat, state bytes, save mark and bytes, late ranks, timed Timing,
                  result value, failed text
+server to roll   serve Serving, beat
 roll to worker   change, muster Muster, take bytes, end value, stop text, leave text
 """
 
@@ -27,6 +28,22 @@ class Arrival:
     """Where others reach it, who cannot share its memory."""
     step: int
     """How far its copy of the model is."""
+    size: int = 0
+    """Numbers that its model and the sums of an epoch are: what asynchronous workers add to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A parameter server introduces itself."""
+
+    part: int
+    """Which part of the weights it holds; a second attempt has that of the first."""
+    host: str
+    """Its machine, as far as memory can be shared."""
+    pid: int
+    """Its process."""
+    address: tuple[str, int]
+    """Where workers reach it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +58,8 @@ class Muster:
     """How far they are when they go on."""
     source: int
     """The rank whose copy of the model is that far: workers that are not get it from there. -1 for the checkpoint."""
+    servers: tuple[tuple[str, int], ...] = ()
+    """Where the parts of the weights are that all add to, in their order; empty where memory holds them, or nobody."""
 
     def rank(self, index: int) -> int:
         """The place of a worker."""

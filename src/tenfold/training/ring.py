@@ -88,11 +88,6 @@ class Ring(Slots):
             select.select([], [], [], LOOK_EVERY)
 
 
-def listen(host: str) -> socket.socket:
-    """Where a neighbour can reach this worker."""
-    return socket.create_server((host, 0), backlog=16)
-
-
 def _hello(number: int, rank: int, key: bytes) -> bytes:
     """Proves that a neighbour belongs to this muster."""
     proof = hmac.new(key, f"{number} {rank}".encode(), hashlib.sha256).digest()

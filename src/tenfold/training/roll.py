@@ -3,7 +3,7 @@
 Workers connect, and stay connected. The first muster is called when all are there. When one is gone (its connection
 ends, or it gives no sign of life), the others are told to leave what they are doing and to say how far they are; those
 that are there make the next muster, go on from the furthest, and repeat the step that was interrupted. One that comes
-late, or comes again, changes the muster in the same way.
+late, or comes again, changes the muster in the same way, and so does a parameter server.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from typing import Any
 from tenfold.machine.host import host
 from tenfold.plan.workers import Timing
 from tenfold.training.checkpoint import Checkpoint
-from tenfold.training.muster import Arrival, Muster
-from tenfold.training.wires import Gate, Message, Ticket
+from tenfold.training.muster import Arrival, Muster, Serving
+from tenfold.training.stations import Stations
+from tenfold.training.wires import LOOPBACK, Gate, Message, Ticket
 
 Judge = Callable[[Timing], bool]
 """Whether workers that are so fast go on."""
@@ -36,12 +37,16 @@ GATHER_AGAIN = 10.0  # the same after all were lost: then those that are there g
 
 @dataclass(slots=True, eq=False)
 class Present:
-    """A worker that is connected."""
+    """A worker or a parameter server that is connected."""
 
     wire: Connection
     """To it."""
+    near: str
+    """The caller's own address on it."""
     arrival: Arrival | None = None
-    """What it said of itself."""
+    """What it said of itself, where it is a worker."""
+    serving: Serving | None = None
+    """The same of a server."""
     step: int | None = None
     """Where it is ready to go on; None while it works."""
     heard: float = field(default_factory=time.monotonic)
@@ -49,6 +54,8 @@ class Present:
 
     @property
     def name(self) -> str:
+        if self.serving is not None:
+            return f"parameter server {self.serving.part}"
         return "a worker" if self.arrival is None else f"worker {self.arrival.index}"
 
 
@@ -56,20 +63,30 @@ class Roll:
     """One call's, kept by a thread of the caller."""
 
     def __init__(
-        self, count: int, checkpoint: Checkpoint, *, everywhere: bool = False, judge: Judge | None = None
+        self,
+        count: int,
+        checkpoint: Checkpoint,
+        *,
+        everywhere: bool = False,
+        judge: Judge | None = None,
+        start_servers: Callable[[Roll, int], None] | None = None,
     ) -> None:
-        """`everywhere` lets other machines in; `judge` is asked, in the roll's thread, when first steps are timed."""
+        """`everywhere` lets other machines in; `judge` is asked, in the roll's thread, when first steps are timed;
+        `start_servers` is called where workers add to the same weights.
+        """
         self._count = count
         self._checkpoint = checkpoint
         self._judge = judge
         self._gate = Gate(count, everywhere=everywhere)
         self._present: list[Present] = []
+        self._stations = Stations(None if start_servers is None else lambda parts: start_servers(self, parts))
         self._muster: Muster | None = None
         self._musters = 0
         self._gathers = True  # nobody trains: those who come wait for each other
         self._since: float | None = None  # when the first of them came
         self._began = time.monotonic()
         self._end: Message | None = None
+        self._fault = ""
         self.events: list[str] = []
         """What happened, in words."""
         self._thread = threading.Thread(target=self._keep, daemon=True, name="tenfold-roll")
@@ -89,6 +106,10 @@ class Roll:
     def left(self) -> bool:
         """Whether the workers were sent away, because another number of them is better."""
         return self._end is not None and self._end.kind == "leave"
+
+    def fail(self, text: str) -> None:
+        """The training cannot go on; from any thread."""
+        self._fault = text
 
     def close(self) -> None:
         """No worker is let in any more."""
@@ -118,12 +139,14 @@ class Roll:
             if present.wire in ready and present in self._present:  # it may have been lost just now
                 self._hear(present)
         self._look_after()
+        if self._fault:
+            self._finish(Message("stop", self._fault))
         self._call()
 
     def _admit(self) -> None:
         found = self._gate.admit()
         if found is not None:
-            self._present.append(Present(found[0]))
+            self._present.append(Present(*found))
 
     def _hear(self, present: Present) -> None:
         try:
@@ -135,6 +158,8 @@ class Roll:
         kind, value = message.kind, message.value
         if kind == "arrive":
             self._arrive(present, value)
+        elif kind == "serve":
+            self._man(present, value)
         elif kind == "at":
             present.step = value
         elif kind == "state":
@@ -165,10 +190,22 @@ class Roll:
         else:
             self._interrupt()
 
+    def _man(self, present: Present, serving: Serving) -> None:
+        for other in list(self._present):
+            if other is not present and other.serving is not None and other.serving.part == serving.part:
+                self._lose(other, "has been replaced")
+        present.serving = serving
+        self._stations.man(serving)
+        self._note(f"{present.name} is there")
+        if self._end is not None:
+            self._send(present, Message("end"))
+
     def _finish(self, message: Message) -> None:
-        self._end = self._end or message
+        if self._end is not None:
+            return
+        self._end = message
         for present in list(self._present):
-            self._send(present, self._end)
+            self._send(present, message if present.serving is None else Message("end"))
 
     def _interrupt(self) -> None:
         """Those who work are told to say where they are."""
@@ -184,11 +221,16 @@ class Roll:
             return
         self._present.remove(present)
         present.wire.close()
-        arrival = present.arrival
-        if end and arrival is not None and arrival.host == host():
+        said = present.arrival or present.serving
+        if end and said is not None and said.host == host():
             with contextlib.suppress(OSError):
-                os.kill(arrival.pid, signal.SIGKILL)
-        if arrival is None or self._end is not None:
+                os.kill(said.pid, signal.SIGKILL)
+        if said is None or self._end is not None:
+            return
+        if present.serving is not None:
+            self._stations.leave(present.serving)
+            self._note(f"{present.name} {why}")
+            self._interrupt()
             return
         others = len([other for other in self._present if other.arrival is not None])
         self._note(f"{present.name} {why}; {others} of {self._count} are there")
@@ -201,7 +243,7 @@ class Roll:
         now = time.monotonic()
         for present in list(self._present):
             silent = now - present.heard
-            if silent > LONG_SILENCE or (silent > SILENCE and _is_stopped(present.arrival)):
+            if silent > LONG_SILENCE or (silent > SILENCE and _is_stopped(present.arrival or present.serving)):
                 self._lose(present, f"has given no sign of life for {silent:.0f} s", end=True)
 
     def _call(self) -> None:
@@ -211,12 +253,15 @@ class Roll:
             return
         if len(here) < self._count and not self._may_be_fewer(here):
             return
-        arrivals = [replace(one.arrival, step=one.step) for one in here if one.arrival and one.step is not None]
+        arrivals = [self._reached(one.arrival, one.step) for one in here if one.arrival and one.step is not None]
         arrivals.sort(key=lambda arrival: arrival.index)
+        if not self._stations.are_ready(arrivals):
+            return
         step = max(self._checkpoint.mark, *(arrival.step for arrival in arrivals))
         source = next((rank for rank, arrival in enumerate(arrivals) if arrival.step == step), -1)
         self._musters += 1
-        self._muster = muster = Muster(self._musters, tuple(arrivals), step, source)
+        servers = tuple(map(self._elsewhere, self._stations.addresses))
+        self._muster = muster = Muster(self._musters, tuple(arrivals), step, source, servers)
         self._note(f"{len(arrivals)} of {self._count} workers go on at step {step}")
         self._gathers = False
         for present in here:
@@ -224,6 +269,15 @@ class Roll:
             self._send(present, Message("muster", muster))
         if source < 0:
             self._hand_on(muster.number, self._checkpoint.body())
+
+    def _reached(self, arrival: Arrival, step: int) -> Arrival:
+        return replace(arrival, step=step, address=self._elsewhere(arrival.address))
+
+    def _elsewhere(self, address: tuple[str, int]) -> tuple[str, int]:
+        """Who is beside the caller is where others have found the caller."""
+        if address[0] != LOOPBACK:
+            return address
+        return next((one.near for one in self._present if one.near != LOOPBACK), LOOPBACK), address[1]
 
     def _hand_on(self, number: int, state: bytes) -> None:
         """To those who are behind in this muster, unless it has changed since."""
@@ -249,9 +303,9 @@ class Roll:
         self.events.append(f"{time.monotonic() - self._began:.1f} s: {text}")
 
 
-def _is_stopped(arrival: Arrival | None) -> bool:
-    if arrival is None or arrival.host != host():
+def _is_stopped(said: Arrival | Serving | None) -> bool:
+    if said is None or said.host != host():
         return False
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{arrival.pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
+        return Path(f"/proc/{said.pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
     return False

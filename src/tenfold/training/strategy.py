@@ -47,6 +47,8 @@ class Progress:
     """Batches trained in all."""
     sums: Any = None
     """Of loss and metrics in this epoch, where the learner does not keep them."""
+    begun: Any = None
+    """Weights with which the epoch under way began, where those of the learner are others by now."""
 
     @property
     def mark(self) -> int:
@@ -79,7 +81,7 @@ class Strategy(ABC):
 
     def train(self) -> Trained | Helped:
         """To the end. The result comes from the first of the workers."""
-        self.attendance.arrive(self.progress.mark)
+        self.attendance.arrive(self.progress.mark, self.learner.weights_size + self.learner.sums_size)
         with self._open:
             return self._to_the_end()
 
@@ -148,7 +150,7 @@ class Strategy(ABC):
         while progress.epoch < self.terms.fit.epochs and not progress.record.stopped:
             self._stopwatch.begin()
             self.epoch()
-            self._close_epoch(self.logs() | self._validation())
+            self.close_epoch(self.logs() | self._validation())
 
     def logs(self) -> dict[str, float]:
         """Loss and metrics of the epoch."""
@@ -174,6 +176,10 @@ class Strategy(ABC):
         if self.is_first and not self._timed and self._stopwatch.pace is not None:
             self._timed = True
             self.attendance.timed(self._timing(self._stopwatch.pace))
+        self.save_when_due()
+
+    def save_when_due(self) -> None:
+        """A checkpoint, by the first of the workers."""
         if self.is_first and self._pacer.due(self.progress.step):
             self.attendance.save(self.progress.mark, self.state())
             self.clock.lap("communication")
@@ -210,7 +216,8 @@ class Strategy(ABC):
         self.clock.lap("communication")
         return {f"val_{name}": value for name, value in self.learner.logs(total).items()}
 
-    def _close_epoch(self, logs: dict[str, float]) -> None:
+    def close_epoch(self, logs: dict[str, float]) -> None:
+        """Keep what is to be known of it, and go on to the next."""
         progress = self.progress
         progress.record.add(progress.epoch, logs, self.learner.weights)
         if self.is_first:

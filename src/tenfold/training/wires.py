@@ -107,6 +107,16 @@ def connected(ticket: Ticket) -> tuple[Connection, str]:
     )
 
 
+def listen(ticket: Ticket, own: str) -> socket.socket:
+    """In a worker: where others reach it, by its own address on its wire.
+
+    Beside the caller that is the loopback device's, which nobody elsewhere can reach, and by which address they come is
+    known only when they have come; so there it listens as the caller does.
+    """
+    everywhere = own == LOOPBACK and ticket.addresses
+    return socket.create_server(("0.0.0.0" if everywhere else own, 0), backlog=128)
+
+
 def _own_addresses() -> tuple[str, ...]:
     """Of this machine, as others may reach it."""
     found = [one.address for each in psutil.net_if_addrs().values() for one in each if one.family == socket.AF_INET]

@@ -19,6 +19,7 @@ from tenfold.training.wires import Ticket
 from tenfold.training.worker import Worker
 from tenfold.verbs.call import Call, Settings, opened
 from tenfold.verbs.map import raise_failures
+from tenfold.verbs.serving import Servers
 
 Begin = Callable[[Journal], Judge | None]
 """Called before workers start, with what is kept; returns who is asked when their first steps are timed."""
@@ -64,7 +65,10 @@ def _run(call: Call, terms: Terms, judge: Judge | None, *, resumable: bool) -> R
     folder = call.journal.folder
     checkpoint = Checkpoint(None if folder is None else folder.checkpoint)
     everywhere = any(seat.machine for seat in call.plan.seats)
-    with contextlib.closing(Roll(count, checkpoint, everywhere=everywhere, judge=judge)) as roll:
+    servers = Servers(call, count)
+    start = servers.start if terms.how == "asynchronous" and not terms.average_every else None
+    roll = Roll(count, checkpoint, everywhere=everywhere, judge=judge, start_servers=start)
+    with contextlib.closing(servers), contextlib.closing(roll):
         feed = Feed(range(count), call.journal, resumable=resumable)
         task = Worker(replace(terms, ticket=roll.ticket))
         call.run(lambda: call.crew(task, call.job), feed)

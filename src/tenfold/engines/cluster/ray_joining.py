@@ -84,7 +84,7 @@ def _tokens(mode: str) -> Iterator[None]:
     """
     try:
         from ray._private.authentication.authentication_token_setup import enable_token_auth_by_default  # noqa: F401
-        from ray._raylet import AuthenticationTokenLoader, Config
+        from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
     except ImportError:  # an older one: no tokens unless it is told to
         yield
         return
