@@ -13,7 +13,8 @@ from typing import Any
 from tenfold.errors import Abandoned
 from tenfold.machine.host import host
 from tenfold.training import ring
-from tenfold.training.muster import BEAT_EVERY, Arrival, Muster
+from tenfold.training.muster import Arrival, Muster
+from tenfold.training.signs import BEAT_EVERY
 from tenfold.training.wires import Message, Ticket, connected
 
 USUAL = 30.0  # seconds that a step may take longer than the last ones, before those who are late are given up

@@ -8,25 +8,19 @@ late, or comes again, changes the muster in the same way.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import Any
 
-from tenfold.machine.host import host
+from tenfold.training import signs
 from tenfold.training.checkpoint import Checkpoint
 from tenfold.training.muster import Arrival, Muster
 from tenfold.training.wires import Gate, Message, Ticket
 
 LOOK_EVERY = 0.25
-SILENCE = 3.0  # seconds without a sign of life, after which a stopped process is ended
-LONG_SILENCE = 60.0  # the same for one that is not stopped: the machine is busy, or is another one
 GATHER_FIRST = 300.0  # seconds from the first arrival until all workers must be there
 GATHER_AGAIN = 10.0  # the same after all were lost: then those that are there go on
 
@@ -170,9 +164,8 @@ class Roll:
         self._present.remove(present)
         present.wire.close()
         arrival = present.arrival
-        if end and arrival is not None and arrival.host == host():
-            with contextlib.suppress(OSError):
-                os.kill(arrival.pid, signal.SIGKILL)
+        if end and arrival is not None:
+            signs.end(arrival.host, arrival.pid)
         if arrival is None or self._end is not None:
             return
         others = len([other for other in self._present if other.arrival is not None])
@@ -185,8 +178,9 @@ class Roll:
         """End workers that hang: nothing else would notice a process that is stopped."""
         now = time.monotonic()
         for present in list(self._present):
-            silent = now - present.heard
-            if silent > LONG_SILENCE or (silent > SILENCE and _is_stopped(present.arrival)):
+            silent, arrival = now - present.heard, present.arrival
+            where, pid = ("", 0) if arrival is None else (arrival.host, arrival.pid)
+            if signs.overdue(silent, where, pid):
                 self._lose(present, f"has given no sign of life for {silent:.0f} s", end=True)
 
     def _call(self) -> None:
@@ -232,11 +226,3 @@ class Roll:
 
     def _note(self, text: str) -> None:
         self.events.append(f"{time.monotonic() - self._began:.1f} s: {text}")
-
-
-def _is_stopped(arrival: Arrival | None) -> bool:
-    if arrival is None or arrival.host != host():
-        return False
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{arrival.pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
-    return False

@@ -24,9 +24,9 @@ class Checkpointing:
 class Pacer:
     """When the next checkpoint is due."""
 
-    def __init__(self, often: Checkpointing | None) -> None:
+    def __init__(self, often: Checkpointing | None, step: int = 0) -> None:
         self._often = often
-        self._step = 0
+        self._step = step
         self._time = time.monotonic()
 
     def due(self, step: int) -> bool:

@@ -89,7 +89,7 @@ def train(
     given = {"seed": seed, **(params or {})}
     fit.check([given])
     if how == "sharded":
-        return sharded.train(fit, given, settings, mesh, layout)
+        return sharded.train(fit, given, settings, often, mesh, layout)
     count = settings.workers or 1
     terms = Terms(fit, given, Ticket("", (), 0, b"", count), how, often, accumulate, clip, staleness, average_every)
     with opened("train", Worker(terms), settings, total=count, on_error="collect", parts={}) as call:
@@ -110,7 +110,7 @@ def _run(call: Call, terms: Terms, *, resumable: bool) -> Roll:
     pace = Pace(call.engine.abilities.seconds_per_batch, one_by_one=True)
     call = replace(call, pace=pace, policy=replace(call.policy, raised_again=False))
     folder = call.journal.folder
-    checkpoint = Checkpoint(None if folder is None else folder.path / "train.checkpoint")
+    checkpoint = Checkpoint(None if folder is None else folder.checkpoint)
     everywhere = any(seat.machine for seat in call.plan.seats)
     with contextlib.closing(Roll(count, checkpoint, everywhere=everywhere)) as roll:
         feed = Feed(range(count), call.journal, resumable=resumable)
