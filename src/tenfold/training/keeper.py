@@ -10,7 +10,7 @@ from typing import Any
 from tenfold.training.line import Line
 from tenfold.training.terms import Checkpointing, Pacer
 
-ASK_EVERY = 0.5  # seconds between two questions whether it is time; each makes all workers wait for each other
+ASK_EVERY = 0.5  # seconds between two questions whether it is time, or less; each makes all workers wait for each other
 STEPS_MOST = 1000  # between two questions
 
 
@@ -39,20 +39,21 @@ class Turns:
     def __init__(self, often: Checkpointing | None, step: int, said: Callable[[int], int]) -> None:
         """From this step on. `said` is called by all workers at once, and returns to all what the first one gave."""
         self._pacer = Pacer(often, step)
-        self._by_time = often is not None and often.seconds is not None
+        seconds = None if often is None else often.seconds
+        self._every = None if seconds is None else min(ASK_EVERY, seconds / 4)
         self._said = said
         self._asked, self._at = step, time.monotonic()
         self._next = step + 1
 
     def due(self, step: int) -> bool:
         """Whether they do after this one; called after every step."""
-        if not self._by_time:
+        if self._every is None:
             return self._pacer.due(step)
         if step < self._next:
             return False
         now = time.monotonic()
         seconds = (now - self._at) / (step - self._asked)
-        ahead = max(1, min(STEPS_MOST, int(ASK_EVERY / max(seconds, 1e-6))))
+        ahead = max(1, min(STEPS_MOST, int(self._every / max(seconds, 1e-6))))
         said = self._said(-ahead if self._pacer.due(step) else ahead)
         self._asked, self._at, self._next = step, now, step + abs(said)
         return said < 0
