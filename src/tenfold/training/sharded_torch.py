@@ -18,7 +18,7 @@ from tenfold.fuse.columns import Columns
 from tenfold.fuse.reading import Reading
 from tenfold.fuse.result import Weights
 from tenfold.fuse.torch_plain import unpacked
-from tenfold.fuse.torch_step import Blocks, Objective, arguments, as_array, batch
+from tenfold.fuse.torch_step import Blocks, Objective, arguments, as_array, batch, computing
 from tenfold.training import torch_parts
 from tenfold.training.keeper import Keeper, Turns
 from tenfold.training.record import Record
@@ -35,12 +35,13 @@ if TYPE_CHECKING:
 class Shards:
     """One worker's part of a module in training."""
 
-    def __init__(self, fit: Fit, member: Member) -> None:
+    def __init__(self, fit: Fit, member: Member, precision: str | None = None) -> None:
         built = construct(fit.build, member.params)  # from the seed: the same in all workers
         if kind_of(built) != "torch":
             raise BadCall("build: that it uses Keras is not seen in its code; import keras in it")
         self._fit = fit
         self._member = member
+        self._precision = precision
         self._rank, self._count = here().rank, here().workers
         self._module, loss, self._optimizer = unpacked(built)
         self._objective = Objective(loss, fit.metrics)
@@ -110,9 +111,10 @@ class Shards:
         used = own if len(own) else rows[:1]
         x, y, weight = batch(self._blocks.tensors(block), self._blocks.rows(used))
         positional, named = arguments(x)
-        outputs = self._module(*positional, **named)
-        loss = self._objective.loss(outputs, y, weight)
-        found = [float(value) for value in (loss.detach(), *self._objective.scores(outputs, y))]
+        with computing(self._precision, self._blocks.device):
+            outputs = self._module(*positional, **named)
+            loss = self._objective.loss(outputs, y, weight)
+            found = [float(value) for value in (loss.detach(), *self._objective.scores(outputs, y))]
         self._sums += torch.tensor([*found, 1.0], dtype=torch.float64) * len(own)
         return loss, len(own) / len(rows)
 
@@ -153,9 +155,11 @@ class Shards:
         return tuple(shares), Share("", self._whole, sum(value.nbytes for value in remembered))
 
 
-def train(fit: Fit, params: Mapping[str, Any], keeper: Keeper, often: Checkpointing | None) -> Sharded | None:
+def train(
+    fit: Fit, params: Mapping[str, Any], keeper: Keeper, often: Checkpointing | None, precision: str | None
+) -> Sharded | None:
     """One worker's part, in a group that is formed already."""
-    return Shards(fit, fit.member(params, here())).train(keeper, often)
+    return Shards(fit, fit.member(params, here()), precision).train(keeper, often)
 
 
 def said_by_first(number: int) -> int:

@@ -61,3 +61,5 @@ class Terms:
     """Steps that one worker may be ahead of another; None for any number."""
     average_every: int | None = None
     """Steps after which weights are averaged; None where each step is added to them."""
+    precision: str | None = None
+    """Type that a module of PyTorch computes in, where it may; None for that of its weights."""

@@ -15,6 +15,7 @@ from tenfold.errors import BadCall, TasksFailed
 from tenfold.fuse.fit import Fit
 from tenfold.nursery import used
 from tenfold.training.keeper import Keeper
+from tenfold.training.opening import of_keras
 from tenfold.training.sharded_keras import KerasShards, Layout
 from tenfold.training.sharding import Sharded, check_mesh
 from tenfold.training.terms import Checkpointing
@@ -30,6 +31,7 @@ def train(
     params: Mapping[str, Any],
     settings: Settings,
     often: Checkpointing | None,
+    precision: str | None,
     mesh: tuple[int, int] | None,
     layout: Layout | None,
 ) -> Sharded:
@@ -40,7 +42,7 @@ def train(
         raise BadCall("; ".join(faults))
     settings = replace(settings, engine=engine)
     try:
-        return _train(fit, params, settings, often, mesh, layout)
+        return _train(fit, params, settings, often, precision, mesh, layout)
     except TasksFailed as error:
         if isinstance(error.__cause__, BadCall):  # seen only where the model was built
             raise error.__cause__ from None
@@ -52,6 +54,7 @@ def _train(
     params: Mapping[str, Any],
     settings: Settings,
     often: Checkpointing | None,
+    precision: str | None,
     mesh: tuple[int, int] | None,
     layout: Layout | None,
 ) -> Sharded:
@@ -59,8 +62,11 @@ def _train(
     if "torch" in frameworks and "keras" not in frameworks:
         if mesh is not None or layout is not None:
             raise BadCall("mesh=, layout=: of Keras models on JAX; a module of PyTorch is divided evenly")
-        done = lasting(TorchShards(fit, params, often), settings, ("torch",), how=f"sharded by {count}")
+        how = f"sharded by {count}" + (f", {precision}" if precision else "")
+        done = lasting(TorchShards(fit, params, often, precision), settings, ("torch",), how=how)
     else:
+        if precision is not None:
+            raise BadCall(of_keras(precision))
         whole = replace(settings, workers=1, cpus=settings.cpus * count, gpus=settings.gpus * count)
         shape = mesh or (1, count)
         task = KerasShards(fit, params, shape, layout, often)
@@ -74,15 +80,16 @@ def _train(
 class TorchShards:
     """The function of each worker."""
 
-    def __init__(self, fit: Fit, params: Mapping[str, Any], often: Checkpointing | None) -> None:
+    def __init__(self, fit: Fit, params: Mapping[str, Any], often: Checkpointing | None, precision: str | None) -> None:
         self._fit = fit
         self._params = params
         self._often = often
+        self._precision = precision
 
     def __call__(self, keeper: Keeper) -> Sharded | None:
         from tenfold.training.sharded_torch import train
 
-        return train(self._fit, self._params, keeper, self._often)
+        return train(self._fit, self._params, keeper, self._often, self._precision)
 
     def __tenfold_parts__(self) -> dict[str, Any]:
         return {"fit": self._fit, "params": dict(self._params)}
