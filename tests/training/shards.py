@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
+from pathlib import Path
 from typing import Any
 
 import numpy
 
 import tenfold
+import waiting
 from tenfold.training.sharded_keras import KerasShards
 
 NOISE = numpy.random.default_rng(0)
@@ -34,6 +39,19 @@ def in_keras(optimizer: str = "sgd") -> Any:
     return model
 
 
+def in_keras_lossy(optimizer: str, folder: str) -> Any:
+    """The first process that builds it is killed when there is a checkpoint: after two steps, before it has scored."""
+
+    def fall() -> None:
+        waiting.until((Path(folder) / "run" / "train.parts" / "manifest").exists, 120)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if not (Path(folder) / "begun").exists():
+        (Path(folder) / "begun").touch()
+        threading.Thread(target=fall, daemon=True).start()
+    return in_keras(optimizer)
+
+
 def fit(build: Any, **settings: Any) -> Any:
     return tenfold.Fit(build, (X, Y), **{"epochs": 3, "batch_size": 31, "validation": 0.2, **settings})
 
@@ -57,7 +75,8 @@ def told(sharded: Any, whole: Any) -> dict[str, Any]:
         "devices": [share.device for share in sharded.shares],
         "parameters": [share.parameters / sharded.whole.parameters for share in sharded.shares],
         "optimizer": [share.optimizer / sharded.whole.optimizer for share in sharded.shares],
-        "weights": len(sharded.model.get_weights()),
+        "weights": len(sharded.result.weights),
+        "events": sharded.events,
     }
 
 
@@ -65,7 +84,10 @@ def main(path: str) -> None:
     """Train the Keras models, in a process whose Keras is on JAX with two devices, and write what came of it."""
     params = {"optimizer": "adam", "seed": 3}
     options = {"workers": 4, "mesh": (2, 2), "layout": {"dense/kernel": (None, None)}}
-    mesh = tenfold.train(fit(in_keras), params, how="sharded", progress=False, **options)
+    folder = str(Path(path).parent)
+    options |= {"run": Path(folder) / "run", "checkpoint": 2}
+    lossy = {**params, "folder": folder}
+    mesh = tenfold.train(fit(in_keras_lossy), lossy, how="sharded", progress=False, **options)
     whole = fit(in_keras)(params)
     two = KerasShards(fit(in_keras), params, (1, 2), None)()  # here: another worker would import everything again
     two.result.build = in_keras

@@ -69,6 +69,15 @@ def test_a_keras_model_on_the_devices_of_one_process(
     assert found["weights"] == 6
 
 
+@pytest.mark.slow
+def test_a_keras_model_goes_on_when_its_process_is_killed(in_keras: dict[str, Any]) -> None:
+    """That it is the same model in the end is seen above."""
+    first, lost, again = in_keras["mesh"]["events"]
+    assert first.endswith("from the beginning")
+    assert "ended without a word" in lost
+    assert again.endswith("start again from step 2")
+
+
 def test_where_a_matrix_is_cut() -> None:
     assert cut((100, 400), 4) == (None, "model")
     assert cut((401, 400), 4) == (None, "model"), "the longer one cannot be divided"
@@ -86,8 +95,6 @@ def test_what_cannot_be_divided_is_refused() -> None:
         tenfold.train(fit, workers=2, mesh=(1, 2))
     with pytest.raises(BadCall, match="of Keras models on JAX"):
         tenfold.train(fit, how="sharded", workers=2, mesh=(1, 2))
-    with pytest.raises(BadCall, match="nothing is kept"):
-        tenfold.train(fit, how="sharded", workers=2, run="runs/a")
 
 
 @pytest.mark.parametrize("backend", ["tensorflow", "torch"])

@@ -113,6 +113,8 @@ def test_killed_as_a_whole_it_goes_on_from_its_checkpoint(tmp_path: Path) -> Non
     assert nets.furthest(trained.weights, calm.weights) < 1e-5
     again = tenfold.train(fit, params, workers=2, run=tmp_path / "run", checkpoint=5, progress=False)
     assert nets.furthest(again.weights, trained.weights) == 0
+    fresh = tenfold.train(fit, params, workers=2, run=tmp_path / "run", fresh=True, progress=False)
+    assert fresh.events[0].endswith("at step 0")
 
 
 def test_asynchronous_goes_on_from_its_checkpoint_too(tmp_path: Path) -> None:

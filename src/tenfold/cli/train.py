@@ -26,6 +26,7 @@ SHOWN = 8  # epochs
 @click.option("--checkpoint", metavar="STEPS|TIME", help='How often the state is written, such as 500 or "5min".')
 @click.option("--accumulate", type=int, default=1, show_default=True, help="Pieces of a worker's share of a batch.")
 @click.option("--clip", type=float, help="The largest norm of the gradient.")
+@click.option("--precision", help='"bfloat16": what a module of PyTorch computes in, where it may.')
 @click.option("--staleness", type=int, help="Of asynchronous: steps that a worker may be ahead of another.")
 @click.option("--average-every", type=int, help="Of asynchronous: steps between two averages of the weights.")
 @click.option("--save", "path", metavar="FILE", help="Write the model: .keras, .weights.h5, .pt or .npz.")

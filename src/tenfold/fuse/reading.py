@@ -48,6 +48,15 @@ class Reading:
         found = self.orders(members, epoch)
         return zip(_ahead([block for block, _ in found]), [rows for _, rows in found], strict=True)
 
+    def batches(self, member: Member, epoch: int, after: int = 0) -> Iterator[tuple[Columns, numpy.ndarray]]:
+        """One model's batches of an epoch, after so many of them: a block, and the rows of it."""
+        size, place = self._fit.batch_size, 0
+        for block, orders in self.training([member], epoch):
+            for start in range(0, orders.shape[1], size):
+                if place >= after:
+                    yield block, orders[0][start : start + size]
+                place += 1
+
     def orders(self, members: Sequence[Member], epoch: int) -> list[tuple[Columns, numpy.ndarray]]:
         """The same, with nothing read yet."""
         places = order.blocks(len(self._blocks), epoch, shuffle=self._fit.shuffle)

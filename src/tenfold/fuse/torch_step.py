@@ -106,6 +106,13 @@ def arguments(x: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (x, {}) if isinstance(x, tuple) else ((x,), {})
 
 
+def computing(precision: str | None, device: Any) -> Any:
+    """A context in which operations that bear it are computed in another type; weights and gradients keep theirs."""
+    if precision is None:
+        return contextlib.nullcontext()
+    return torch.autocast(device.type, getattr(torch, precision))
+
+
 # -- loss and metrics -------------------------------------------------------------------------------------------------
 
 

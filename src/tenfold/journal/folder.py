@@ -4,7 +4,7 @@ runs/linear/
   journal.sqlite     what happened
   values/            results too large for the journal, one file each
   tasks/             files that tasks kept for themselves: here().folder
-  train.checkpoint   of one model that many workers train: what they go on from
+  train.checkpoint   what a training goes on from; of a divided one, train.parts/
   lock
 """
 
@@ -34,6 +34,7 @@ class Folder:
         self.values = self.path / "values"
         self.tasks = self.path / "tasks"
         self.checkpoint = self.path / "train.checkpoint"
+        self.parts = self.path / "train.parts"
         self._lock = self.path / lock
 
     def prepare(self) -> None:

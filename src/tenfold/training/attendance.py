@@ -13,7 +13,8 @@ from typing import Any
 from tenfold.errors import Abandoned
 from tenfold.machine.host import host
 from tenfold.plan.workers import Timing
-from tenfold.training.muster import BEAT_EVERY, Arrival, Muster
+from tenfold.training.muster import Arrival, Muster
+from tenfold.training.signs import BEAT_EVERY
 from tenfold.training.wires import Message, Ticket, connected, listen
 from tenfold.work.run import Declined
 

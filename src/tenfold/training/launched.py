@@ -10,6 +10,7 @@ from tenfold.errors import Abandoned
 from tenfold.machine.host import host
 from tenfold.training import apart, groups
 from tenfold.training.gang import Attendee, Gang
+from tenfold.training.keeper import Keeper
 from tenfold.training.line import Line
 from tenfold.training.wires import Ticket
 from tenfold.work.here import here
@@ -26,23 +27,31 @@ class Launched:
         ticket: Ticket | None = None,
         *,
         shares_process: bool = False,
+        keeps: bool = False,
     ) -> None:
-        """`shares_process`: the worker's process is somebody else's, and stays; then another one is started in it."""
+        """`shares_process`: the worker's process is somebody else's, and stays; then another one is started in it.
+
+        `keeps`: the function is given a `Keeper` first, to go on from what it has kept there.
+        """
         self._function = function
         self._params = params
         self._frameworks = tuple(frameworks)
         self._ticket = ticket
         self._shares_process = shares_process
+        self._keeps = keeps
 
     def directed(self, ticket: Ticket) -> Launched:
         """The same, for workers that know where to meet."""
-        return Launched(self._function, self._params, self._frameworks, ticket, shares_process=self._shares_process)
+        return self._like(ticket, shares_process=self._shares_process)
+
+    def _like(self, ticket: Ticket, *, shares_process: bool) -> Launched:
+        own = self._function, self._params, self._frameworks
+        return Launched(*own, ticket, shares_process=shares_process, keeps=self._keeps)
 
     def __call__(self, rank: int) -> Any:
         if self._shares_process:
             assert self._ticket is not None
-            own = Launched(self._function, self._params, self._frameworks, self._ticket)
-            return apart.run(own, rank, self._frameworks)
+            return apart.run(self._like(self._ticket, shares_process=False), rank, self._frameworks)
         assert self._ticket is not None
         with contextlib.closing(Line(self._ticket, rank)) as line:
             try:
@@ -62,7 +71,7 @@ class Launched:
         gang = Gang(rank, line.meet(Attendee(rank, host(), line.address, ports)))
         for group in formed.values():
             group.join(gang)
-        value = self._function(**self._params)
+        value = self._function(*([Keeper(line)] if self._keeps else []), **self._params)
         line.finish()
         for group in reversed(formed.values()):
             group.leave()

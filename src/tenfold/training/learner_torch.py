@@ -17,7 +17,7 @@ from tenfold.fuse.building import Member
 from tenfold.fuse.columns import Columns
 from tenfold.fuse.result import Weights
 from tenfold.fuse.torch_plain import unpacked
-from tenfold.fuse.torch_step import Blocks, Objective, Randomness, arguments, as_array, batch
+from tenfold.fuse.torch_step import Blocks, Objective, Randomness, arguments, as_array, batch, computing
 
 if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
@@ -28,12 +28,13 @@ COUNTERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
 class TorchLearner:
     """One copy of a module."""
 
-    def __init__(self, fit: Fit, member: Member, built: Any) -> None:
+    def __init__(self, fit: Fit, member: Member, built: Any, precision: str | None = None) -> None:
         self._module, loss, self.optimizer = unpacked(built)
         self._objective = Objective(loss, fit.metrics)
         for data in (fit.training, fit.validation_columns):
             self._objective.check(data)
         self._blocks = Blocks(self._module)
+        self._precision = precision
         self._randomness = Randomness()
         self._index = member.index
         if self._index:  # dropout leaves out others in each worker
@@ -130,8 +131,9 @@ class TorchLearner:
     def _forward(self, data: Any) -> tuple[Any, list[Any]]:
         x, y, weight = data
         positional, named = arguments(x)
-        outputs = self._module(*positional, **named)
-        return self._objective.loss(outputs, y, weight), self._objective.scores(outputs, y)
+        with computing(self._precision, self._blocks.device):
+            outputs = self._module(*positional, **named)
+            return self._objective.loss(outputs, y, weight), self._objective.scores(outputs, y)
 
     # -- gradients in the vector ----------------------------------------------------------------------------------
 

@@ -10,9 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-BEAT_EVERY = 0.5
-"""Seconds between two signs of life of a worker."""
-
 
 @dataclass(frozen=True, slots=True)
 class Arrival:

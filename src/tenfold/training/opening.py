@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tenfold.errors import BadCall
 from tenfold.fuse.building import Member, construct, kind_of
 from tenfold.training.port import Learner
 
@@ -11,13 +12,15 @@ if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
 
 
-def learner(fit: Fit, member: Member) -> Learner:
+def learner(fit: Fit, member: Member, precision: str | None = None) -> Learner:
     """Built as everywhere, from the seed: so all workers begin with the same weights."""
     built = construct(fit.build, member.params)
     if kind_of(built) == "torch":
         from tenfold.training.learner_torch import TorchLearner
 
-        return TorchLearner(fit, member, built)
+        return TorchLearner(fit, member, built, precision)
+    if precision is not None:
+        raise BadCall(of_keras(precision))
     import keras
 
     backend = keras.backend.backend()
@@ -32,3 +35,11 @@ def learner(fit: Fit, member: Member) -> Learner:
     from tenfold.training.learner_keras_torch import KerasTorchLearner
 
     return KerasTorchLearner(fit, member, built)
+
+
+def of_keras(precision: str) -> str:
+    """Why it is refused for a model of Keras."""
+    return (
+        f"precision={precision!r}: of modules of PyTorch; a Keras model has it from its layers, when `build` calls "
+        f'keras.config.set_dtype_policy("mixed_{precision}") first'
+    )

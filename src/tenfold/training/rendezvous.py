@@ -7,6 +7,9 @@ connections to the lost one break.
     a worker whose function raises says so, and keeps still until it is told to go on: nobody suffers from it yet
     a worker that is killed says nothing: its connection ends, before or just after its victims complain
     so a complaint counts only when no connection has ended within HOLD of it
+
+Of a training, it also keeps what workers want to go on from, and looks for those that hang: it knows that they would
+give signs of life. Somebody's own function may be looked at in a debugger, which stops it.
 """
 
 from __future__ import annotations
@@ -14,10 +17,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
+from typing import Any
 
+from tenfold.training import signs
 from tenfold.training.gang import Attendee
+from tenfold.training.parts import Parts
 from tenfold.training.wires import LOOPBACK, Gate, Message, Ticket
 
 LOOK_EVERY = 0.05
@@ -33,6 +40,8 @@ class Blame:
     """The worker."""
     text: str
     """What it said, or what was seen of it."""
+    lost: bool = False
+    """Its process is gone, or hangs: it may be better the next time."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,6 +54,12 @@ class _Line:
     """The caller's own address on it."""
     rank: int | None = None
     """Whose it is, once that is known."""
+    where: str = ""
+    """Its machine."""
+    pid: int = 0
+    """Its process."""
+    heard: float = field(default_factory=time.monotonic)
+    """When it last said something."""
     attendee: Attendee | None = None
     """What it has said of itself."""
     done: bool = False
@@ -54,9 +69,10 @@ class _Line:
 class Rendezvous:
     """One call's, kept by a thread of the caller."""
 
-    def __init__(self, count: int, *, everywhere: bool) -> None:
-        """`everywhere` lets other machines in."""
+    def __init__(self, count: int, *, everywhere: bool, parts: Parts | None = None) -> None:
+        """`everywhere` lets other machines in. With `parts`, it is a training's."""
         self._count = count
+        self._parts = parts
         self._gate = Gate(count, everywhere=everywhere)
         self._lines: list[_Line] = []
         self._complaints: list[tuple[float, _Line, str]] = []
@@ -65,6 +81,8 @@ class Rendezvous:
         self._over = False
         self.blame: Blame | None = None
         """Who failed first; None where nobody has failed."""
+        self.error: Exception | None = None
+        """Why the caller cannot go on, where the workers could: a disk that is full."""
         self._thread = threading.Thread(target=self._keep, daemon=True, name="tenfold-rendezvous")
         self._thread.start()
 
@@ -88,12 +106,21 @@ class Rendezvous:
             ready = wait([self._gate.over, self._gate.socket, *(line.wire for line in self._lines)], LOOK_EVERY)
             if self._gate.over in ready:
                 return
-            if self._gate.socket in ready:
-                self._admit()
-            for line in list(self._lines):
-                if line.wire in ready and line in self._lines:  # it may have been lost just now
-                    self._hear(line)
-            self._judge()
+            try:
+                self._turn(ready)
+            except Exception as error:  # nobody may wait for us then
+                self.error = self.error or error
+                self._tell_all(Message("halt"))
+
+    def _turn(self, ready: Sequence[Any]) -> None:
+        if self._gate.socket in ready:
+            self._admit()
+        for line in list(self._lines):
+            if line.wire in ready and line in self._lines:  # it may have been lost just now
+                self._hear(line)
+        if self._parts is not None:
+            self._look_after()
+        self._judge()
 
     def _admit(self) -> None:
         found = self._gate.admit()
@@ -106,9 +133,9 @@ class Rendezvous:
         except (OSError, EOFError):
             self._lose(line)
             return
-        kind, value = message.kind, message.value
+        kind, value, line.heard = message.kind, message.value, time.monotonic()
         if kind == "begin":
-            line.rank, self._since = value, self._since or time.monotonic()
+            (line.rank, line.where, line.pid), self._since = value, self._since or line.heard
             if self.blame is not None:  # one that is tried again, or comes late: there is no group for it
                 self._send(line, Message("raise", self._verdict))
         elif kind == "arrive":
@@ -119,6 +146,10 @@ class Rendezvous:
             if self.blame is None and sum(one.done for one in self._lines) == self._count:
                 self._over = True
                 self._tell_all(Message("end"))
+        elif kind == "part" and self._parts is not None and line.rank is not None:
+            self._parts.add(line.rank, *value)
+        elif kind == "fetch" and self._parts is not None and line.rank is not None:
+            self._send(line, Message("part", self._parts.body(line.rank)))
         elif kind == "failed":
             self._complaints.append((time.monotonic(), line, value))
 
@@ -139,7 +170,17 @@ class Rendezvous:
         line.wire.close()
         said = any(complaining is line for _, complaining, _ in self._complaints)
         if line.rank is not None and not said and not self._over and self.blame is None:
-            self._decide(line.rank, "its process has ended without a word")
+            self._decide(line.rank, "its process has ended without a word", lost=True)
+
+    def _look_after(self) -> None:
+        """End a worker that hangs: the others would wait for it for long."""
+        for line in self._lines:
+            silent = time.monotonic() - line.heard
+            said = line.wire.poll(0)  # while we were busy with others
+            if line.rank is None or said or self.blame is not None or not signs.overdue(silent, line.where, line.pid):
+                continue
+            signs.end(line.where, line.pid)
+            self._decide(line.rank, f"it has given no sign of life for {silent:.0f} s", lost=True)
 
     def _judge(self) -> None:
         now = time.monotonic()
@@ -153,9 +194,9 @@ class Rendezvous:
             missing = next(rank for rank in range(self._count) if rank not in there)
             self._decide(missing, f"it has not come within {GATHER:g} s of the first one", all_raise=True)
 
-    def _decide(self, rank: int, text: str, *, all_raise: bool = False) -> None:
+    def _decide(self, rank: int, text: str, *, all_raise: bool = False, lost: bool = False) -> None:
         """The one who failed first goes on to raise; the others keep still until the engine ends them."""
-        self.blame = Blame(rank, text)
+        self.blame = Blame(rank, text, lost)
         for line in list(self._lines):
             self._send(line, Message("raise" if all_raise or line.rank == rank else "stop", self._verdict))
 

@@ -8,19 +8,15 @@ late, or comes again, changes the muster in the same way, and so does a paramete
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import Any
 
-from tenfold.machine.host import host
 from tenfold.plan.workers import Timing
+from tenfold.training import signs
 from tenfold.training.checkpoint import Checkpoint
 from tenfold.training.muster import Arrival, Muster, Serving
 from tenfold.training.stations import Stations
@@ -29,8 +25,6 @@ from tenfold.training.wires import LOOPBACK, Gate, Message, Ticket
 Judge = Callable[[Timing], bool]
 """Whether workers that are so fast go on."""
 LOOK_EVERY = 0.25
-SILENCE = 3.0  # seconds without a sign of life, after which a stopped process is ended
-LONG_SILENCE = 60.0  # the same for one that is not stopped: the machine is busy, or is another one
 GATHER_FIRST = 300.0  # seconds from the first arrival until all workers must be there
 GATHER_AGAIN = 10.0  # the same after all were lost: then those that are there go on
 
@@ -222,9 +216,8 @@ class Roll:
         self._present.remove(present)
         present.wire.close()
         said = present.arrival or present.serving
-        if end and said is not None and said.host == host():
-            with contextlib.suppress(OSError):
-                os.kill(said.pid, signal.SIGKILL)
+        if end and said is not None:
+            signs.end(said.host, said.pid)
         if said is None or self._end is not None:
             return
         if present.serving is not None:
@@ -242,8 +235,9 @@ class Roll:
         """End workers that hang: nothing else would notice a process that is stopped."""
         now = time.monotonic()
         for present in list(self._present):
-            silent = now - present.heard
-            if silent > LONG_SILENCE or (silent > SILENCE and _is_stopped(present.arrival or present.serving)):
+            silent, said = now - present.heard, present.arrival or present.serving
+            where, pid = ("", 0) if said is None else (said.host, said.pid)
+            if signs.overdue(silent, where, pid):
                 self._lose(present, f"has given no sign of life for {silent:.0f} s", end=True)
 
     def _call(self) -> None:
@@ -301,11 +295,3 @@ class Roll:
 
     def _note(self, text: str) -> None:
         self.events.append(f"{time.monotonic() - self._began:.1f} s: {text}")
-
-
-def _is_stopped(said: Arrival | Serving | None) -> bool:
-    if said is None or said.host != host():
-        return False
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{said.pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
-    return False

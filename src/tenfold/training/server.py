@@ -17,8 +17,9 @@ from multiprocessing.connection import Connection, wait
 
 from tenfold.machine.host import host
 from tenfold.training import requests
-from tenfold.training.muster import BEAT_EVERY, Serving
+from tenfold.training.muster import Serving
 from tenfold.training.shard import Shard, Stale
+from tenfold.training.signs import BEAT_EVERY
 from tenfold.training.wires import Message, Ticket, connected, listen
 
 

@@ -15,8 +15,11 @@ from tenfold.errors import BadCall
 from tenfold.fuse.building import Member, add_metrics, construct, kind_of
 from tenfold.fuse.columns import Columns, mapped
 from tenfold.fuse.reading import Reading
+from tenfold.training.keeper import Keeper, Turns
 from tenfold.training.record import Record
 from tenfold.training.sharding import Sharded, Share
+from tenfold.training.strategy import Progress
+from tenfold.training.terms import Checkpointing
 from tenfold.work.here import here
 
 if TYPE_CHECKING:
@@ -32,13 +35,21 @@ Layout = Mapping[str, Sequence[str | None]]
 class KerasShards:
     """The function of the one worker."""
 
-    def __init__(self, fit: Fit, params: Mapping[str, Any], mesh: tuple[int, int], layout: Layout | None) -> None:
+    def __init__(
+        self,
+        fit: Fit,
+        params: Mapping[str, Any],
+        mesh: tuple[int, int],
+        layout: Layout | None,
+        often: Checkpointing | None = None,
+    ) -> None:
         self._fit = fit
         self._params = params
         self._mesh = mesh
         self._layout = layout or {}
+        self._often = often
 
-    def __call__(self) -> Sharded:
+    def __call__(self, keeper: Keeper | None = None) -> Sharded:
         import keras
 
         check_backend(keras.backend.backend())
@@ -49,7 +60,7 @@ class KerasShards:
             model = construct(self._fit.build, member.params)
             if kind_of(model) != "keras":
                 raise BadCall("build: that it uses PyTorch is not seen in its code; import torch in it")
-            return _Loop(self._fit, member, model, distribution).train()
+            return _Loop(self._fit, member, model, distribution).train(keeper, self._often)
         finally:
             keras.distribution.set_distribution(None)
 
@@ -123,30 +134,52 @@ class _Loop:
         self._state = [[variable.value for variable in some] for some in self._variables]
         # What comes out lies where it lay, or the next step would be another program; nothing is there twice.
         places = tuple([value.sharding for value in some] for some in (*self._state, self._fresh()))
+        self._places = places
         self._train = jax.jit(model.train_step, donate_argnums=0, out_shardings=(None, places))
         self._test = jax.jit(model.test_step)
-        self._updates = 0
+        self._metrics = self._fresh()
+        self._logs: dict[str, Any] = {}
+        self._progress = Progress(Record.fresh(fit.stopping))
 
-    def train(self) -> Sharded:
-        record = Record.fresh(self._fit.stopping)
-        for epoch in range(self._fit.epochs):
-            logs = self._epoch(epoch) | self._scores()
-            record.add(epoch, logs, self._weights)
-            self._member.tell(epoch, logs)
-            if record.stopped:
-                break
-        result = record.result(self._member.params, self._weights, "sharded")
+    def train(self, keeper: Keeper | None, often: Checkpointing | None) -> Sharded:
+        """From what was kept, if something was."""
+        kept = None if keeper is None else keeper.recall()
+        if kept is not None:
+            self._go_on(*kept)
+        self._keeper, self._turns = keeper, Turns(often, self._progress.step, lambda number: number)
+        progress = self._progress
+        while progress.epoch < self._fit.epochs and not progress.record.stopped:
+            logs = self._epoch() | self._scores()
+            progress.record.add(progress.epoch, logs, self._weights)
+            self._member.tell(progress.epoch, logs)
+            progress.epoch, progress.batch = progress.epoch + 1, 0
+        result = progress.record.result(self._member.params, self._weights, "sharded")
         shares, whole = self._shares()
-        return Sharded(result, self._updates, len(shares), shares=shares, whole=whole)
+        return Sharded(result, progress.step, len(shares), shares=shares, whole=whole)
 
-    def _epoch(self, epoch: int) -> dict[str, float]:
-        size, metrics, logs = self._fit.batch_size, self._fresh(), {}
-        for block, orders in self._reading.training([self._member], epoch):
-            for start in range(0, orders.shape[1], size):
-                batch = self._batch(block, orders[0][start : start + size])
-                logs, (*self._state, metrics) = self._train((*self._state, metrics), batch)
-                self._updates += 1
-        return {name: float(value) for name, value in logs.items()}
+    def _epoch(self) -> dict[str, float]:
+        progress = self._progress
+        if progress.batch == 0:
+            self._metrics, self._logs = self._fresh(), {}
+        for block, rows in self._reading.batches(self._member, progress.epoch, progress.batch):
+            taken = (*self._state, self._metrics)
+            self._logs, (*self._state, self._metrics) = self._train(taken, self._batch(block, rows))
+            progress.batch, progress.step = progress.batch + 1, progress.step + 1
+            if self._keeper is not None and self._turns.due(progress.step):
+                self._keeper.keep(progress.step, self._kept())
+        return {name: float(value) for name, value in self._logs.items()}
+
+    def _kept(self) -> tuple[Progress, list[list[numpy.ndarray]], dict[str, float]]:
+        """What it goes on from: the parts of all devices, put together in this machine's memory."""
+        arrays = [[numpy.asarray(value) for value in some] for some in (*self._state, self._metrics)]
+        return self._progress, arrays, {name: float(value) for name, value in self._logs.items()}
+
+    def _go_on(self, progress: Progress, arrays: list[list[numpy.ndarray]], logs: dict[str, float]) -> None:
+        import jax
+
+        self._progress, self._logs = progress, logs
+        pairs = zip(arrays, self._places, strict=True)
+        *self._state, self._metrics = (list(map(jax.device_put, some, places)) for some, places in pairs)
 
     def _scores(self) -> dict[str, float]:
         size, metrics, logs = self._fit.batch_size, self._fresh(), {}

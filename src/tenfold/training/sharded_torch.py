@@ -18,9 +18,14 @@ from tenfold.fuse.columns import Columns
 from tenfold.fuse.reading import Reading
 from tenfold.fuse.result import Weights
 from tenfold.fuse.torch_plain import unpacked
-from tenfold.fuse.torch_step import Blocks, Objective, arguments, as_array, batch
+from tenfold.fuse.torch_step import Blocks, Objective, arguments, as_array, batch, computing
+from tenfold.training import torch_parts
+from tenfold.training.keeper import Keeper, Turns
 from tenfold.training.record import Record
 from tenfold.training.sharding import Sharded, Share
+from tenfold.training.strategy import Progress
+from tenfold.training.terms import Checkpointing
+from tenfold.training.torch_parts import local
 from tenfold.work.here import here
 
 if TYPE_CHECKING:
@@ -30,12 +35,13 @@ if TYPE_CHECKING:
 class Shards:
     """One worker's part of a module in training."""
 
-    def __init__(self, fit: Fit, member: Member) -> None:
+    def __init__(self, fit: Fit, member: Member, precision: str | None = None) -> None:
         built = construct(fit.build, member.params)  # from the seed: the same in all workers
         if kind_of(built) != "torch":
             raise BadCall("build: that it uses Keras is not seen in its code; import keras in it")
         self._fit = fit
         self._member = member
+        self._precision = precision
         self._rank, self._count = here().rank, here().workers
         self._module, loss, self._optimizer = unpacked(built)
         self._objective = Objective(loss, fit.metrics)
@@ -46,37 +52,42 @@ class Shards:
         self._whole = sum(one.nbytes for one in self._module.parameters())
         _divide(self._module, self._optimizer, self._blocks.device.type)
         self._sums = torch.zeros(len(self._objective.names) + 1, dtype=torch.float64)  # and how many rows
-        self._updates = 0
+        self._progress = Progress(Record.fresh(fit.stopping))
 
-    def train(self) -> Sharded | None:
-        """The first of the workers has the result."""
-        record = Record.fresh(self._fit.stopping)
-        for epoch in range(self._fit.epochs):
-            logs = self._epoch(epoch) | self._scores()
-            record.add(epoch, logs, self._weights)
+    def train(self, keeper: Keeper, often: Checkpointing | None) -> Sharded | None:
+        """From what was kept, if something was. The first of the workers has the result."""
+        kept = keeper.recall()
+        if kept is not None:
+            self._progress, self._sums, parts = kept
+            torch_parts.put(self._module, self._optimizer, parts)
+        self._keeper, self._turns = keeper, Turns(often, self._progress.step, said_by_first)
+        progress = self._progress
+        while progress.epoch < self._fit.epochs and not progress.record.stopped:
+            logs = self._epoch() | self._scores()
+            progress.record.add(progress.epoch, logs, self._weights)
             if self._rank == 0:
-                self._member.tell(epoch, logs)
-            if record.stopped:
-                break
-        result = record.result(self._member.params, self._weights, "sharded")  # by all: weights are gathered
+                self._member.tell(progress.epoch, logs)
+            progress.epoch, progress.batch = progress.epoch + 1, 0
+        result = progress.record.result(self._member.params, self._weights, "sharded")  # by all: weights are gathered
         shares, whole = self._shares()
         if self._rank:
             return None
-        return Sharded(result, self._updates, self._count, shares=shares, whole=whole)
+        return Sharded(result, progress.step, self._count, shares=shares, whole=whole)
 
-    def _epoch(self, epoch: int) -> dict[str, float]:
+    def _epoch(self) -> dict[str, float]:
         self._module.train()
-        size = self._fit.batch_size
-        for block, orders in self._reading.training([self._member], epoch):
-            for start in range(0, orders.shape[1], size):
-                self._optimizer.zero_grad()
-                rows = orders[0][start : start + size]
-                loss, share = self._forward(block, rows)
-                # The mean over workers is taken of gradients: so it is of their sum, each by its part of the rows.
-                (loss * (share * self._count)).backward()
-                self._average_buffers(share)
-                self._optimizer.step()
-                self._updates += 1
+        progress = self._progress
+        for block, rows in self._reading.batches(self._member, progress.epoch, progress.batch):
+            self._optimizer.zero_grad()
+            loss, share = self._forward(block, rows)
+            # The mean over workers is taken of gradients: so it is of their sum, each by its part of the rows.
+            (loss * (share * self._count)).backward()
+            self._average_buffers(share)
+            self._optimizer.step()
+            progress.batch, progress.step = progress.batch + 1, progress.step + 1
+            if self._turns.due(progress.step):
+                parts = torch_parts.taken(self._module, self._optimizer)
+                self._keeper.keep(progress.step, (progress, self._sums, parts))
         return self._logs()
 
     def _scores(self) -> dict[str, float]:
@@ -100,9 +111,10 @@ class Shards:
         used = own if len(own) else rows[:1]
         x, y, weight = batch(self._blocks.tensors(block), self._blocks.rows(used))
         positional, named = arguments(x)
-        outputs = self._module(*positional, **named)
-        loss = self._objective.loss(outputs, y, weight)
-        found = [float(value) for value in (loss.detach(), *self._objective.scores(outputs, y))]
+        with computing(self._precision, self._blocks.device):
+            outputs = self._module(*positional, **named)
+            loss = self._objective.loss(outputs, y, weight)
+            found = [float(value) for value in (loss.detach(), *self._objective.scores(outputs, y))]
         self._sums += torch.tensor([*found, 1.0], dtype=torch.float64) * len(own)
         return loss, len(own) / len(rows)
 
@@ -135,17 +147,26 @@ class Shards:
         """Counted from the parts that each worker has in its memory."""
         remembered = [value for state in self._optimizer.state.values() for value in state.values()]
         remembered = [value for value in remembered if isinstance(value, torch.Tensor)]
-        own = sum(_local(value).nbytes for value in self._module.parameters())
-        sizes = torch.tensor([own, sum(_local(value).nbytes for value in remembered)])
+        own = sum(local(value).nbytes for value in self._module.parameters())
+        sizes = torch.tensor([own, sum(local(value).nbytes for value in remembered)])
         every = [torch.zeros_like(sizes) for _ in range(self._count)]
         torch.distributed.all_gather(every, sizes)
         shares = [Share(f"worker {rank}", *map(int, found)) for rank, found in enumerate(every)]
         return tuple(shares), Share("", self._whole, sum(value.nbytes for value in remembered))
 
 
-def train(fit: Fit, params: Mapping[str, Any]) -> Sharded | None:
+def train(
+    fit: Fit, params: Mapping[str, Any], keeper: Keeper, often: Checkpointing | None, precision: str | None
+) -> Sharded | None:
     """One worker's part, in a group that is formed already."""
-    return Shards(fit, fit.member(params, here())).train()
+    return Shards(fit, fit.member(params, here()), precision).train(keeper, often)
+
+
+def said_by_first(number: int) -> int:
+    """The first worker's number, for all."""
+    found = torch.tensor([number])
+    torch.distributed.broadcast(found, 0)
+    return int(found)
 
 
 def _divide(module: Any, optimizer: Any, device: str) -> None:
@@ -175,7 +196,3 @@ def _blocks(module: Any) -> list[Any]:
         elif any(True for _ in child.parameters()):
             found.append(child)
     return found
-
-
-def _local(tensor: Any) -> Any:
-    return tensor.to_local() if hasattr(tensor, "to_local") else tensor

@@ -158,12 +158,7 @@ class Strategy(ABC):
 
     def batches(self) -> Iterator[tuple[Columns, numpy.ndarray]]:
         """What is left of the epoch, in the same order for any number of workers."""
-        size, place = self.terms.fit.batch_size, 0
-        for block, orders in self.reading.training([self.member], self.progress.epoch):
-            for start in range(0, orders.shape[1], size):
-                if place >= self.progress.batch:
-                    yield block, orders[0][start : start + size]
-                place += 1
+        return self.reading.batches(self.member, self.progress.epoch, self.progress.batch)
 
     def stepped(self, losses: Sequence[float], batches: Sequence[numpy.ndarray]) -> None:
         """So many batches are done."""

@@ -24,9 +24,9 @@ class Checkpointing:
 class Pacer:
     """When the next checkpoint is due."""
 
-    def __init__(self, often: Checkpointing | None) -> None:
+    def __init__(self, often: Checkpointing | None, step: int = 0) -> None:
         self._often = often
-        self._step = 0
+        self._step = step
         self._time = time.monotonic()
 
     def due(self, step: int) -> bool:
@@ -63,3 +63,5 @@ class Terms:
     """Steps after which weights are averaged; None where each step is added to them."""
     chosen: bool = False
     """The number of workers is found by measuring: they time their first steps, and tell the caller."""
+    precision: str | None = None
+    """Type that a module of PyTorch computes in, where it may; None for that of its weights."""

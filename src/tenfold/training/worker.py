@@ -39,7 +39,7 @@ class Worker:
         with contextlib.closing(Attendance(terms.ticket, index)) as attendance:
             try:
                 member = terms.fit.member(terms.params, task)
-                learner = opening.learner(terms.fit, member)
+                learner = opening.learner(terms.fit, member, terms.precision)
                 room.check(learner, task.memory)
                 strategy = STRATEGIES["averaging" if terms.average_every else terms.how]
                 return strategy(terms, member, learner, attendance, clock).train()
@@ -51,12 +51,17 @@ class Worker:
 
     def __tenfold_parts__(self) -> dict[str, Any]:
         terms = self._terms
-        count = "chosen" if terms.chosen else terms.ticket.count
-        return {
-            "fit": terms.fit,
-            "params": dict(terms.params),
-            "how": (terms.how, count, terms.accumulate, terms.clip, terms.staleness, terms.average_every),
-        }
+        how: tuple[Any, ...] = (
+            terms.how,
+            "chosen" if terms.chosen else terms.ticket.count,
+            terms.accumulate,
+            terms.clip,
+            terms.staleness,
+            terms.average_every,
+        )
+        if terms.precision is not None:  # runs from before there was one go on
+            how = (*how, terms.precision)
+        return {"fit": terms.fit, "params": dict(terms.params), "how": how}
 
     @property
     def __name__(self) -> str:

@@ -201,7 +201,7 @@ def _journal(run: str | os.PathLike[str] | None, *, fresh: bool) -> Iterator[Jou
 
 
 def _clear(folder: Folder) -> None:
-    for path in (folder.values, folder.tasks):
+    for path in (folder.values, folder.tasks, folder.parts):
         shutil.rmtree(path, ignore_errors=True)
     folder.checkpoint.unlink(missing_ok=True)
     for suffix in ("", "-wal", "-shm"):

@@ -18,6 +18,7 @@ from tenfold.errors import BadCall, TasksFailed
 from tenfold.nursery import used
 from tenfold.training import groups as known
 from tenfold.training.launched import Launched
+from tenfold.training.parts import Parts
 from tenfold.training.rendezvous import Blame, Rendezvous
 from tenfold.verbs.call import Call, Settings, opened, sound
 
@@ -84,15 +85,17 @@ def together(
     task = Launched(function, params, frameworks, shares_process=not isolates)
     with opened("launch", task, settings, total=count, on_error="stop", parts={}) as call:
         call.check_all_at_once(count)
-        blame = _run(call, task, count, tuple((variables or {}).items()))
+        blame = one_group(call, task, count, variables or {}).blame
     results = Results(call.journal, count, seconds=call.watch.seconds, workers=count)
-    _raise_failure(results, blame)
+    raise_failure(results, blame)
     return Together(list(results), str(call.plan), call.watch.seconds)
 
 
-def _run(call: Call, task: Launched, count: int, variables: tuple[tuple[str, str], ...]) -> Blame | None:
-    """Every worker's part; who failed first, if one did."""
-    job = replace(call.job, variables=variables)
+def one_group(
+    call: Call, task: Launched, count: int, variables: Mapping[str, str], parts: Parts | None = None
+) -> Rendezvous:
+    """Every worker's part, once. What is returned knows who failed first, if one did."""
+    job = replace(call.job, variables=tuple(variables.items()))
     call = replace(
         call,
         pace=Pace(call.engine.abilities.seconds_per_batch, one_by_one=True),
@@ -100,13 +103,14 @@ def _run(call: Call, task: Launched, count: int, variables: tuple[tuple[str, str
         job=job if call.engine.abilities.isolates else replace(job, frameworks=()),  # its child has them
     )
     everywhere = any(seat.machine for seat in call.plan.seats)
-    with contextlib.closing(Rendezvous(count, everywhere=everywhere)) as rendezvous:
+    with contextlib.closing(Rendezvous(count, everywhere=everywhere, parts=parts)) as rendezvous:
         directed = task.directed(rendezvous.ticket)
         call.run(lambda: call.crew(directed, call.job), Feed(range(count), call.journal, resumable=False))
-    return rendezvous.blame
+    return rendezvous
 
 
-def _raise_failure(results: Results, blame: Blame | None) -> None:
+def raise_failure(results: Results, blame: Blame | None) -> None:
+    """What the one that failed first has to say, if one did."""
     failures = results.failures
     if not failures:
         return

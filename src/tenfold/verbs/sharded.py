@@ -11,29 +11,38 @@ from dataclasses import replace
 from typing import Any
 
 from tenfold.dispatch.using import choice
-from tenfold.engines import Engine
 from tenfold.errors import BadCall, TasksFailed
 from tenfold.fuse.fit import Fit
 from tenfold.nursery import used
+from tenfold.training.keeper import Keeper
+from tenfold.training.opening import of_keras
 from tenfold.training.sharded_keras import KerasShards, Layout
 from tenfold.training.sharding import Sharded, check_mesh
+from tenfold.training.terms import Checkpointing
 from tenfold.verbs.call import Settings
-from tenfold.verbs.launch import engine_faults, together
+from tenfold.verbs.lasting import lasting
+from tenfold.verbs.launch import engine_faults
 
 DEVICES = "--xla_force_host_platform_device_count"
 
 
 def train(
-    fit: Fit, params: Mapping[str, Any], settings: Settings, mesh: tuple[int, int] | None, layout: Layout | None
+    fit: Fit,
+    params: Mapping[str, Any],
+    settings: Settings,
+    often: Checkpointing | None,
+    precision: str | None,
+    mesh: tuple[int, int] | None,
+    layout: Layout | None,
 ) -> Sharded:
     """`settings.workers` is the number of parts."""
     engine = choice(settings.engine, None).engine
-    faults = engine_faults(engine) + _faults(fit, settings)
+    faults = engine_faults(engine) + _faults(fit)
     if faults:
         raise BadCall("; ".join(faults))
-    settings = replace(settings, engine=engine, retries=0)
+    settings = replace(settings, engine=engine)
     try:
-        return _train(fit, params, settings, engine, mesh, layout)
+        return _train(fit, params, settings, often, precision, mesh, layout)
     except TasksFailed as error:
         if isinstance(error.__cause__, BadCall):  # seen only where the model was built
             raise error.__cause__ from None
@@ -44,7 +53,8 @@ def _train(
     fit: Fit,
     params: Mapping[str, Any],
     settings: Settings,
-    engine: Engine,
+    often: Checkpointing | None,
+    precision: str | None,
     mesh: tuple[int, int] | None,
     layout: Layout | None,
 ) -> Sharded:
@@ -52,27 +62,34 @@ def _train(
     if "torch" in frameworks and "keras" not in frameworks:
         if mesh is not None or layout is not None:
             raise BadCall("mesh=, layout=: of Keras models on JAX; a module of PyTorch is divided evenly")
-        done = together(TorchShards(fit, params), {}, settings, ("torch",))
+        how = f"sharded by {count}" + (f", {precision}" if precision else "")
+        done = lasting(TorchShards(fit, params, often, precision), settings, ("torch",), how=how)
     else:
+        if precision is not None:
+            raise BadCall(of_keras(precision))
         whole = replace(settings, workers=1, cpus=settings.cpus * count, gpus=settings.gpus * count)
-        task = KerasShards(fit, params, mesh or (1, count), layout)
-        done = together(task, {}, whole, (), {} if settings.gpus else _host_devices(count))
-    found: Sharded = done.values[0]
+        shape = mesh or (1, count)
+        task = KerasShards(fit, params, shape, layout, often)
+        how = f"sharded by {shape}, {sorted((layout or {}).items())}"
+        done = lasting(task, whole, (), how=how, variables={} if settings.gpus else _host_devices(count))
+    found: Sharded = done.value
     found.result.build = fit.build
-    return replace(found, plan=done.plan, seconds=done.seconds)
+    return replace(found, plan=done.plan, events=done.events, seconds=done.seconds)
 
 
 class TorchShards:
     """The function of each worker."""
 
-    def __init__(self, fit: Fit, params: Mapping[str, Any]) -> None:
+    def __init__(self, fit: Fit, params: Mapping[str, Any], often: Checkpointing | None, precision: str | None) -> None:
         self._fit = fit
         self._params = params
+        self._often = often
+        self._precision = precision
 
-    def __call__(self) -> Sharded | None:
+    def __call__(self, keeper: Keeper) -> Sharded | None:
         from tenfold.training.sharded_torch import train
 
-        return train(self._fit, self._params)
+        return train(self._fit, self._params, keeper, self._often, self._precision)
 
     def __tenfold_parts__(self) -> dict[str, Any]:
         return {"fit": self._fit, "params": dict(self._params)}
@@ -84,10 +101,8 @@ def _host_devices(count: int) -> dict[str, str]:
     return {"XLA_FLAGS": " ".join([*given, f"{DEVICES}={count}"])}
 
 
-def _faults(fit: Fit, settings: Settings) -> list[str]:
+def _faults(fit: Fit) -> list[str]:
     found = []
-    if settings.run is not None:
-        found.append(f'run={settings.run!r}: nothing is kept with how="sharded"; save() writes the model')
     if fit.callbacks:
         found.append('callbacks of Keras: not with how="sharded"; tenfold.EarlyStopping is')
     if fit.outputs:

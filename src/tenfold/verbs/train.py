@@ -10,7 +10,9 @@ from typing import Any, Literal, get_args
 from tenfold import machine
 from tenfold.errors import BadCall
 from tenfold.fuse.fit import Fit
+from tenfold.nursery import used
 from tenfold.plan.workers import share
+from tenfold.training.opening import of_keras
 from tenfold.training.terms import Checkpointing, Terms
 from tenfold.training.trained import Trained
 from tenfold.training.wires import Ticket
@@ -18,6 +20,7 @@ from tenfold.verbs import chosen, heat, sharded
 from tenfold.verbs.call import Settings
 
 How = Literal["synchronous", "asynchronous", "sharded"]
+Precision = Literal["bfloat16"]
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 WITH_A_RUN = Checkpointing(seconds=60.0)
 
@@ -31,6 +34,7 @@ def train(
     checkpoint: int | str | None = None,
     accumulate: int = 1,
     clip: float | None = None,
+    precision: Precision | None = None,
     staleness: int | None = None,
     average_every: int | None = None,
     mesh: tuple[int, int] | None = None,
@@ -60,11 +64,14 @@ def train(
                     minute where there is a `run`
     accumulate      pieces in which a worker computes its share of a batch, to save memory
     clip            the largest norm of the gradient
+    precision       "bfloat16": operations of a module of PyTorch that bear it are computed so, twice as fast on devices
+                    that have it; weights, gradients and the optimizer stay float32. Keras has it in its layers
     staleness       of "asynchronous": steps that a worker may be ahead of another; 0 is "synchronous"
     average_every   of "asynchronous": steps that a worker takes by itself before the weights are averaged
     mesh, layout    of "sharded", with Keras: parts of (rows, model); how variables are cut, by patterns of their paths
     cpus            cores for each worker; divided evenly where it is not given
-    retries         how often a worker that was lost is started again; the others go on meanwhile
+    retries         how often a worker that was lost is started again; the others go on meanwhile. Of "sharded", how
+                    often all start again, from the last checkpoint
 
     The others are those of `tenfold.map`.
     """
@@ -73,6 +80,7 @@ def train(
     )
     faults = settings.faults() + _faults(fit, params, workers, how)
     faults += _number_faults(accumulate, clip, staleness, average_every, how)
+    faults += _precision_faults(fit, precision)
     faults += sharded.shape_faults(how, mesh, layout, settings.workers)
     often = _often(checkpoint, faults, keeps=run is not None)
     if faults:
@@ -82,8 +90,9 @@ def train(
     given = {"seed": seed, **(params or {})}
     fit.check([given])
     if how == "sharded":
-        return sharded.train(fit, given, settings, mesh, layout)
-    terms = Terms(fit, given, Ticket("", (), 0, b"", 1), how, often, accumulate, clip, staleness, average_every)
+        return sharded.train(fit, given, settings, often, precision, mesh, layout)
+    numbers = accumulate, clip, staleness, average_every
+    terms = Terms(fit, given, Ticket("", (), 0, b"", 1), how, often, *numbers, precision=precision)
     if workers is None and how == "synchronous":
         return chosen.train(terms, settings, cpus)
     trained = heat.train(terms, settings).trained
@@ -109,6 +118,17 @@ def _faults(fit: object, params: object, workers: object, how: object) -> list[s
     if how not in get_args(How):
         found.append(f"how={how!r}: expected one of {', '.join(map(repr, get_args(How)))}")
     return found
+
+
+def _precision_faults(fit: object, precision: object) -> list[str]:
+    if precision is None:
+        return []
+    if precision not in get_args(Precision):
+        return [
+            f"precision={precision!r}: expected {' or '.join(map(repr, get_args(Precision)))}, whose range is that of "
+            "float32, so that no loss must be scaled"
+        ]
+    return [of_keras(str(precision))] if isinstance(fit, Fit) and "keras" in used.members(fit) else []
 
 
 def _number_faults(

@@ -1,0 +1,35 @@
+"""Signs of life: how the caller notices a worker that hangs, which no connection would tell."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from pathlib import Path
+
+from tenfold.machine.host import host
+
+BEAT_EVERY = 0.5
+"""Seconds between two signs of life of a worker."""
+SILENCE = 3.0  # seconds without one, after which a stopped process is ended
+LONG_SILENCE = 60.0  # the same for one that is not stopped: the machine is busy, or is another one
+
+
+def overdue(silent: float, where: str, pid: int) -> bool:
+    """Whether a process on a machine has been silent for too long."""
+    return silent > LONG_SILENCE or (silent > SILENCE and _is_stopped(where, pid))
+
+
+def end(where: str, pid: int) -> None:
+    """Kill a process that hangs, where it is on this machine; elsewhere its engine does it."""
+    if where == host():
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _is_stopped(where: str, pid: int) -> bool:
+    if where != host():
+        return False
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
+    return False
