@@ -12,7 +12,8 @@ import shards
 import scripts
 import tenfold
 from tenfold.errors import BadCall, DoesNotFit, TasksFailed
-from tenfold.training.sharded_keras import check_backend, cut
+from tenfold.training.sharded_keras import check_backend
+from tenfold.training.sharding import cut
 from tenfold.verbs.sharded import DEVICES
 
 NEAR = 1e-5

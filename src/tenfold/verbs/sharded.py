@@ -15,17 +15,15 @@ from tenfold.engines import Engine
 from tenfold.errors import BadCall, TasksFailed
 from tenfold.fuse.fit import Fit
 from tenfold.nursery import used
-from tenfold.training.sharded_keras import KerasShards, Layout
-from tenfold.training.sharding import Sharded, check_mesh
+from tenfold.training.sharded_keras import KerasShards
+from tenfold.training.sharding import Sharded, Shape, check_mesh
 from tenfold.verbs.call import Settings
 from tenfold.verbs.launch import engine_faults, together
 
 DEVICES = "--xla_force_host_platform_device_count"
 
 
-def train(
-    fit: Fit, params: Mapping[str, Any], settings: Settings, mesh: tuple[int, int] | None, layout: Layout | None
-) -> Sharded:
+def train(fit: Fit, params: Mapping[str, Any], settings: Settings, shape: Shape) -> Sharded:
     """`settings.workers` is the number of parts."""
     engine = choice(settings.engine, None).engine
     faults = engine_faults(engine) + _faults(fit, settings)
@@ -33,29 +31,24 @@ def train(
         raise BadCall("; ".join(faults))
     settings = replace(settings, engine=engine, retries=0)
     try:
-        return _train(fit, params, settings, engine, mesh, layout)
+        return _train(fit, params, settings, engine, shape)
     except TasksFailed as error:
         if isinstance(error.__cause__, BadCall):  # seen only where the model was built
             raise error.__cause__ from None
         raise
 
 
-def _train(
-    fit: Fit,
-    params: Mapping[str, Any],
-    settings: Settings,
-    engine: Engine,
-    mesh: tuple[int, int] | None,
-    layout: Layout | None,
-) -> Sharded:
+def _train(fit: Fit, params: Mapping[str, Any], settings: Settings, engine: Engine, shape: Shape) -> Sharded:
     count, frameworks = settings.workers or 1, used.members(fit)
     if "torch" in frameworks and "keras" not in frameworks:
-        if mesh is not None or layout is not None:
-            raise BadCall("mesh=, layout=: of Keras models on JAX; a module of PyTorch is divided evenly")
-        done = together(TorchShards(fit, params), {}, settings, ("torch",))
+        done = together(TorchShards(fit, params, shape), {}, settings, ("torch",))
     else:
+        if shape.stages is not None:
+            raise BadCall(
+                f"stages={shape.stages}: of modules of PyTorch; a Keras model is divided with mesh= and layout="
+            )
         whole = replace(settings, workers=1, cpus=settings.cpus * count, gpus=settings.gpus * count)
-        task = KerasShards(fit, params, mesh or (1, count), layout)
+        task = KerasShards(fit, params, shape.mesh or (1, count), shape.layout)
         done = together(task, {}, whole, (), {} if settings.gpus else _host_devices(count))
     found: Sharded = done.values[0]
     found.result.build = fit.build
@@ -65,14 +58,20 @@ def _train(
 class TorchShards:
     """The function of each worker."""
 
-    def __init__(self, fit: Fit, params: Mapping[str, Any]) -> None:
+    def __init__(self, fit: Fit, params: Mapping[str, Any], shape: Shape) -> None:
         self._fit = fit
         self._params = params
+        self._shape = shape
 
     def __call__(self) -> Sharded | None:
-        from tenfold.training.sharded_torch import train
-
-        return train(self._fit, self._params)
+        mesh, layout = self._shape.mesh, self._shape.layout
+        if self._shape.stages is not None:
+            from tenfold.training.sharded_pipeline import train
+        elif layout is not None or (mesh is not None and mesh[1] > 1):
+            from tenfold.training.sharded_tensor import train
+        else:
+            from tenfold.training.sharded_torch import train
+        return train(self._fit, self._params, self._shape)
 
     def __tenfold_parts__(self) -> dict[str, Any]:
         return {"fit": self._fit, "params": dict(self._params)}
@@ -95,10 +94,11 @@ def _faults(fit: Fit, settings: Settings) -> list[str]:
     return found
 
 
-def shape_faults(how: object, mesh: object, layout: object, workers: object) -> list[str]:
+def shape_faults(how: object, mesh: object, layout: object, stages: object, workers: object) -> list[str]:
     """What is wrong with what only "sharded" takes."""
     if how != "sharded":
-        given = [f"{name}={value!r}" for name, value in (("mesh", mesh), ("layout", layout)) if value is not None]
+        known = (("mesh", mesh), ("layout", layout), ("stages", stages))
+        given = [f"{name}={value!r}" for name, value in known if value is not None]
         return [f'{", ".join(given)}: only with how="sharded"'] if given else []
     found = check_mesh(mesh, workers) if isinstance(workers, int) else []
     patterns = isinstance(layout, Mapping) and all(
@@ -107,4 +107,15 @@ def shape_faults(how: object, mesh: object, layout: object, workers: object) -> 
     )
     if layout is not None and not patterns:
         found.append(f'layout={layout!r}: expected a dict of patterns, such as {{"dense.*kernel": (None, "model")}}')
+    return found + _stage_faults(mesh, layout, stages, workers)
+
+
+def _stage_faults(mesh: object, layout: object, stages: object, workers: object) -> list[str]:
+    if stages is None:
+        return []
+    if isinstance(stages, bool) or not isinstance(stages, int) or stages < 2:
+        return [f"stages={stages!r}: expected a whole number above 1"]
+    found = [] if mesh is None and layout is None else ["stages=: not with mesh= or layout=, which cut layers instead"]
+    if isinstance(workers, int) and workers % stages:
+        found.append(f"stages={stages}: workers={workers} cannot be divided into pipelines of {stages}")
     return found
