@@ -38,9 +38,9 @@ def cuts(module: Any, parts: int, layout: Layout) -> Cuts:
     wanted = {name: axis for name, axis in found.items() if axis is not None}
     if not wanted:
         raise BadCall(
-            f"mesh=, layout=: no weight is cut in {parts}: that is done to a Linear or an Embedding with {SMALL} numbers "
-            f"or more and an axis that {parts} divides, and the module has {_listed(layers)}; without mesh= and "
-            "layout=, every parameter is divided"
+            f"mesh=, layout=: no weight is cut in {parts}: that is done to a Linear or an Embedding with {SMALL} "
+            f"numbers or more and an axis that {parts} divides, and the module has {_listed(layers)}; without mesh= "
+            "and layout=, any module is divided"
         )
     return wanted
 
@@ -126,8 +126,8 @@ def _axis(name: str, layer: Any, axes: tuple[str | None, ...], parts: int) -> in
     """Which axis the caller wants cut."""
     if axes not in ((None, None), (MODEL, None), (None, MODEL)):
         raise BadCall(
-            f"layout: {axes!r} for {name}: expected (None, None), ({MODEL!r}, None) or (None, {MODEL!r}); with PyTorch, "
-            "what is cut along the rows of the mesh is not chosen"
+            f"layout: {axes!r} for {name}: expected (None, None), ({MODEL!r}, None) or (None, {MODEL!r}); with "
+            "PyTorch, what is cut along the rows of the mesh is not chosen"
         )
     axis = axes.index(MODEL) if MODEL in axes else None
     shape = tuple(layer.weight.shape)

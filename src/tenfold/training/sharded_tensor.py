@@ -26,7 +26,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from tenfold.fuse.building import Member
 from tenfold.training.cutting import cuts, pairs
 from tenfold.training.sharded_torch import Shards, names, scatter
-from tenfold.training.sharding import MODEL, ROWS, Sharded, Shape
+from tenfold.training.sharding import MODEL, ROWS, Shape, Sharded
 from tenfold.work.here import here
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Tensors(Shards):
         self._shape = shape
         super().__init__(fit, member)
 
-    def _divide(self) -> None:
+    def _divide(self) -> int:
         rows, parts = self._shape.mesh or (1, self._count)
         found = cuts(self._module, parts, self._shape.layout or {})
         groups = names(self._module, self._optimizer)
@@ -57,6 +57,7 @@ class Tensors(Shards):
         torch.backends.mha.set_fastpath_enabled(False)
         self._row, self._rows, self._group = self._rank // parts, rows, mesh[ROWS].get_group()
         _regroup(self._optimizer, dict(self._module.named_parameters()), groups)
+        return rows
 
 
 def train(fit: Fit, params: Mapping[str, Any], shape: Shape) -> Sharded | None:

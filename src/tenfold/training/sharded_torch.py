@@ -24,7 +24,7 @@ from tenfold.fuse.torch_plain import unpacked
 from tenfold.fuse.torch_step import Blocks, Objective, arguments, as_array, batch
 from tenfold.training.learner_torch import sums_rows
 from tenfold.training.record import Record
-from tenfold.training.sharding import Sharded, Shape, Share
+from tenfold.training.sharding import Shape, Sharded, Share
 from tenfold.work.here import here
 from tenfold.work.seeds import number
 
@@ -42,7 +42,8 @@ class Shards:
         self._fit = fit
         self._member = member
         self._rank, self._count = here().rank, here().workers
-        self._row, self._rows, self._group = self._rank, self._count, None  # which of how many parts of a batch is its
+        self._row, self._rows = self._rank, self._count  # which of how many parts of a batch is its
+        self._group: Any = None  # who has the other parts; None is all
         self._module, loss, self._optimizer = unpacked(built)
         self._objective = Objective(loss, fit.metrics)
         for data in (fit.training, fit.validation_columns):
@@ -50,20 +51,20 @@ class Shards:
         self._blocks = Blocks(self._module)
         self._reading = Reading(fit, [member], alone=True)
         self._whole = sum(one.nbytes for one in self._module.parameters())
-        self._divide()
-        self._sums_rows = self._rows > 1 and sums_rows(loss, fit.training)
+        self._sums_rows = self._divide() > 1 and sums_rows(loss, fit.training)
         if self._row:  # dropout leaves out others for other rows
             torch.manual_seed(number(member.seed, self._row))
         self._sums = torch.zeros(len(self._objective.names) + 1, dtype=torch.float64)  # and how many rows
         self._updates = 0
 
-    def _divide(self) -> None:
-        """Keep a part of the module, and let the optimizer have that."""
+    def _divide(self) -> int:
+        """Keep a part of the module, and let the optimizer have that; in how many pieces a batch is computed."""
         groups = names(self._module, self._optimizer)
         scatter(self._module, init_device_mesh(self._blocks.device.type, (self._count,)))
         parts = dict(self._module.named_parameters())
         for group, wanted in zip(self._optimizer.param_groups, groups, strict=True):
             group["params"] = [parts[name] for name in wanted]
+        return self._rows
 
     def train(self) -> Sharded | None:
         """The first of the workers has the result."""
@@ -76,10 +77,10 @@ class Shards:
             if record.stopped:
                 break
         result = record.result(self._member.params, self._weights, "sharded")  # by all: weights are gathered
-        shares, whole = self._shares()
+        shares, undivided = self._shares()
         if self._rank:
             return None
-        return Sharded(result, self._updates, self._count, shares=shares, whole=whole)
+        return Sharded(result, self._updates, self._count, shares=shares, whole=undivided)
 
     def _epoch(self, epoch: int) -> dict[str, float]:
         self._module.train()
@@ -156,7 +157,7 @@ class Shards:
         found = {}
         for name, value in self._module.state_dict().items():
             if isinstance(value, torch.Tensor):
-                full = _whole(value)
+                full = whole(value)
                 if self._rank == 0:
                     found[name] = as_array(full)
         return found
@@ -181,6 +182,8 @@ def train(fit: Fit, params: Mapping[str, Any], shape: Shape) -> Sharded | None:
 def names(module: Any, optimizer: Any) -> list[list[str]]:
     """Which parameters each group of the optimizer has."""
     known = {id(parameter): name for name, parameter in module.named_parameters()}
+    if optimizer.state:
+        raise BadCall(f"build returned {type(optimizer).__name__} that remembers something already, which stays whole")
     found = [[known.get(id(parameter), "") for parameter in group["params"]] for group in optimizer.param_groups]
     if any(not name for group in found for name in group):
         raise BadCall("build returned an optimizer with parameters that are not the module's, which cannot be divided")
@@ -206,7 +209,7 @@ def _blocks(module: Any) -> list[Any]:
     return found
 
 
-def _whole(tensor: Any) -> Any:
+def whole(tensor: Any) -> Any:
     """Put together along one axis of its mesh after the other: the first was cut last."""
     if not isinstance(tensor, DTensor):
         return tensor

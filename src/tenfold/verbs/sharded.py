@@ -16,7 +16,7 @@ from tenfold.errors import BadCall, TasksFailed
 from tenfold.fuse.fit import Fit
 from tenfold.nursery import used
 from tenfold.training.sharded_keras import KerasShards
-from tenfold.training.sharding import Sharded, Shape, check_mesh
+from tenfold.training.sharding import Shape, Sharded, check_mesh
 from tenfold.verbs.call import Settings
 from tenfold.verbs.launch import engine_faults, together
 
