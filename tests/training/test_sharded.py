@@ -85,8 +85,6 @@ def test_what_cannot_be_divided_is_refused() -> None:
         tenfold.train(fit, how="sharded", workers=4, mesh=(2, 3))
     with pytest.raises(BadCall, match=r'mesh=.*only with how="sharded"'):
         tenfold.train(fit, workers=2, mesh=(1, 2))
-    with pytest.raises(BadCall, match="of Keras models on JAX"):
-        tenfold.train(fit, how="sharded", workers=2, mesh=(1, 2))
     with pytest.raises(BadCall, match="nothing is kept"):
         tenfold.train(fit, how="sharded", workers=2, run="runs/a")
 

@@ -32,6 +32,8 @@ NUMBER_BY_NUMBER = (
 
 def cuts(module: Any, parts: int, layout: Layout) -> Cuts:
     """As the layout says; of the others, what is large. Refuses a module of which nothing can be cut."""
+    if parts == 1:
+        raise BadCall("layout=: the model has one part in this mesh, so that no weight is cut")
     layers = dict(_layers(module))
     given = _given(layers, parts, layout)
     found = {**_chosen(module, layers, parts), **given}

@@ -1,6 +1,7 @@
 """`tenfold.train(how="sharded")`: a model of which no device holds the whole.
 
-Keras models are divided among the devices of one process, by JAX; modules of PyTorch among processes.
+Keras models are divided among the devices of one process, by JAX; modules of PyTorch among processes: by FSDP2, by
+cutting weights, or by layers.
 """
 
 from __future__ import annotations
