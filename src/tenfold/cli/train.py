@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,6 +10,7 @@ import click
 import tenfold
 from tenfold.cli import given, load, say
 from tenfold.cli.options import settings_without
+from tenfold.training.sharding import Sharded
 
 if TYPE_CHECKING:
     from tenfold.training.trained import Trained
@@ -29,22 +31,34 @@ SHOWN = 8  # epochs
 @click.option("--precision", help='"bfloat16": what a module of PyTorch computes in, where it may.')
 @click.option("--staleness", type=int, help="Of asynchronous: steps that a worker may be ahead of another.")
 @click.option("--average-every", type=int, help="Of asynchronous: steps between two averages of the weights.")
+@click.option("--mesh", type=int, nargs=2, metavar="ROWS MODEL", help="Of sharded: parts of the rows and of the model.")
+@click.option(
+    "--layout", multiple=True, metavar="PATTERN=AXES", help="Of sharded: 0.weight=model,- cuts it so; repeat."
+)
+@click.option("--stages", type=int, help="Of sharded: parts of a pipeline, each with some layers of a Sequential.")
 @click.option("--save", "path", metavar="FILE", help="Write the model: .keras, .weights.h5, .pt or .npz.")
 @settings_without("cpus", "isolate", "retries", "workers")
 @say.json_option
 def command(
-    target: str, sets: tuple[str, ...], checkpoint: str | None, path: str | None, as_json: bool, **options: Any
+    target: str,
+    sets: tuple[str, ...],
+    layout: tuple[str, ...],
+    checkpoint: str | None,
+    path: str | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Train one model of a Fit of a Python file, on several workers.
 
     \b
     tenfold train train.py:fit --workers 4 --set lr=0.001 --save model.keras
     tenfold train train.py:fit --engine dask --workers 8 --run runs/big --checkpoint 5min
+    tenfold train train.py:fit --how sharded --workers 4 --mesh 2 2
     """
     often = int(checkpoint) if checkpoint is not None and checkpoint.isdigit() else checkpoint
     with say.stdout_for_json(as_json):
         fit: Any = load.function(target)  # whatever it is: train says what it expects
-        trained = tenfold.train(fit, given.settings(sets), checkpoint=often, **options)
+        trained = tenfold.train(fit, given.settings(sets), checkpoint=often, layout=_layout(layout), **options)
         if path is not None:
             trained.save(path)
     if as_json:
@@ -53,7 +67,17 @@ def command(
         _show(trained, path)
 
 
+def _layout(texts: tuple[str, ...]) -> dict[str, tuple[str | None, ...]] | None:
+    """Axes of a weight by its name's pattern; "-" is one that is not cut."""
+    found = {}
+    for text in texts:
+        pattern, _, axes = text.rpartition("=")
+        found[pattern] = tuple(None if axis == "-" else axis for axis in axes.split(","))
+    return found or None
+
+
 def _facts(trained: Trained) -> dict[str, Any]:
+    shares = {"shares": [asdict(share) for share in trained.shares]} if isinstance(trained, Sharded) else {}
     return {
         "params": trained.params,
         "history": trained.history,
@@ -62,6 +86,7 @@ def _facts(trained: Trained) -> dict[str, Any]:
         "seconds": trained.seconds,
         "plan": trained.plan,
         "events": list(trained.events),
+        **shares,
     }
 
 

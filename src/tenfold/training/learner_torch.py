@@ -40,7 +40,7 @@ class TorchLearner:
         if self._index:  # dropout leaves out others in each worker
             self._randomness.divert(self._index)
         self._batch_size = fit.batch_size
-        self._sums_rows = _sums_rows(loss, fit.training)
+        self._sums_rows = sums_rows(loss, fit.training)
         self._trained = [parameter for parameter in self._module.parameters() if parameter.requires_grad]
         buffers = list(self._module.buffers())  # what is learned without a gradient: batch norm's averages, its counter
         self._averages = [buffer for buffer in buffers if buffer.is_floating_point()]
@@ -220,7 +220,7 @@ class TorchLearner:
                 place += tensor.numel()
 
 
-def _sums_rows(loss: Any, data: Columns) -> bool:
+def sums_rows(loss: Any, data: Columns) -> bool:
     """Whether the loss is a sum over rows rather than a mean; refuses what is neither."""
     if data.weight is not None:  # then it is a mean over rows of loss times weight
         return False

@@ -6,7 +6,7 @@ communication between. Steps are Keras's own `train_step`, on the batches that t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -17,19 +17,13 @@ from tenfold.fuse.columns import Columns, mapped
 from tenfold.fuse.reading import Reading
 from tenfold.training.keeper import Keeper, Turns
 from tenfold.training.record import Record
-from tenfold.training.sharding import Sharded, Share
+from tenfold.training.sharding import MODEL, ROWS, Layout, Sharded, Share, cut
 from tenfold.training.strategy import Progress
 from tenfold.training.terms import Checkpointing
 from tenfold.work.here import here
 
 if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
-
-SMALL = 1024  # numbers; to fetch the parts of a smaller matrix costs more than to have it everywhere
-ROWS, MODEL = "rows", "model"
-"""The axes of a mesh."""
-Layout = Mapping[str, Sequence[str | None]]
-"""Pattern of a variable's path -> for each of its axes, the axis of the mesh that it is cut along, or None."""
 
 
 class KerasShards:
@@ -104,15 +98,6 @@ def _distribution(mesh: tuple[int, int], layout: Layout) -> Any:
             return keras.distribution.TensorLayout((first, *[None] * (len(data_shape) - 1)), places)
 
     return Distribution(layout_map=given, batch_dim_name=ROWS)
-
-
-def cut(shape: tuple[int, ...], parts: int) -> tuple[str | None, ...]:
-    """Of a matrix that is large: its longest axis that can be divided evenly. Everything else is everywhere."""
-    axes: list[str | None] = [None] * len(shape)
-    divisible = [axis for axis, length in enumerate(shape) if length % parts == 0 and length >= parts]
-    if parts > 1 and len(shape) > 1 and divisible and numpy.prod(shape) >= SMALL:
-        axes[max(divisible, key=lambda axis: shape[axis])] = MODEL
-    return tuple(axes)
 
 
 class _Loop:

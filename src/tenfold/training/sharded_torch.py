@@ -6,11 +6,14 @@ up over all workers and kept by parts, and each worker's optimizer steps on its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy
 import torch
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, Replicate
 
 from tenfold.errors import BadCall
 from tenfold.fuse.building import Member, construct, kind_of
@@ -21,12 +24,14 @@ from tenfold.fuse.torch_plain import unpacked
 from tenfold.fuse.torch_step import Blocks, Objective, arguments, as_array, batch, computing
 from tenfold.training import torch_parts
 from tenfold.training.keeper import Keeper, Turns
+from tenfold.training.learner_torch import sums_rows
 from tenfold.training.record import Record
 from tenfold.training.sharding import Sharded, Share
 from tenfold.training.strategy import Progress
 from tenfold.training.terms import Checkpointing
 from tenfold.training.torch_parts import local
 from tenfold.work.here import here
+from tenfold.work.seeds import number
 
 if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
@@ -43,6 +48,8 @@ class Shards:
         self._member = member
         self._precision = precision
         self._rank, self._count = here().rank, here().workers
+        self._row, self._rows = self._rank, self._count  # which of how many parts of a batch is its
+        self._group: Any = None  # who has the other parts; None is all
         self._module, loss, self._optimizer = unpacked(built)
         self._objective = Objective(loss, fit.metrics)
         for data in (fit.training, fit.validation_columns):
@@ -50,9 +57,20 @@ class Shards:
         self._blocks = Blocks(self._module)
         self._reading = Reading(fit, [member], alone=True)
         self._whole = sum(one.nbytes for one in self._module.parameters())
-        _divide(self._module, self._optimizer, self._blocks.device.type)
+        self._sums_rows = self._divide() > 1 and sums_rows(loss, fit.training)
+        if self._row:  # dropout leaves out others for other rows
+            torch.manual_seed(number(member.seed, self._row))
         self._sums = torch.zeros(len(self._objective.names) + 1, dtype=torch.float64)  # and how many rows
         self._progress = Progress(Record.fresh(fit.stopping))
+
+    def _divide(self) -> int:
+        """Keep a part of the module, and let the optimizer have that; in how many pieces a batch is computed."""
+        groups = names(self._module, self._optimizer)
+        scatter(self._module, init_device_mesh(self._blocks.device.type, (self._count,)))
+        parts = dict(self._module.named_parameters())
+        for group, wanted in zip(self._optimizer.param_groups, groups, strict=True):
+            group["params"] = [parts[name] for name in wanted]
+        return self._rows
 
     def train(self, keeper: Keeper, often: Checkpointing | None) -> Sharded | None:
         """From what was kept, if something was. The first of the workers has the result."""
@@ -69,26 +87,29 @@ class Shards:
                 self._member.tell(progress.epoch, logs)
             progress.epoch, progress.batch = progress.epoch + 1, 0
         result = progress.record.result(self._member.params, self._weights, "sharded")  # by all: weights are gathered
-        shares, whole = self._shares()
+        shares, undivided = self._shares()
         if self._rank:
             return None
-        return Sharded(result, progress.step, self._count, shares=shares, whole=whole)
+        return Sharded(result, progress.step, self._count, shares=shares, whole=undivided)
 
     def _epoch(self) -> dict[str, float]:
         self._module.train()
         progress = self._progress
         for block, rows in self._reading.batches(self._member, progress.epoch, progress.batch):
-            self._optimizer.zero_grad()
-            loss, share = self._forward(block, rows)
-            # The mean over workers is taken of gradients: so it is of their sum, each by its part of the rows.
-            (loss * (share * self._count)).backward()
-            self._average_buffers(share)
-            self._optimizer.step()
+            self._step(block, rows)
             progress.batch, progress.step = progress.batch + 1, progress.step + 1
             if self._turns.due(progress.step):
                 parts = torch_parts.taken(self._module, self._optimizer)
                 self._keeper.keep(progress.step, (progress, self._sums, parts))
         return self._logs()
+
+    def _step(self, block: Columns, rows: numpy.ndarray) -> None:
+        self._optimizer.zero_grad()
+        loss, share = self._forward(block, rows)
+        # The mean over parts is taken of gradients: so it is of their sum, each by its part of the rows.
+        (loss * (float(share > 0) if self._sums_rows else share) * self._rows).backward()
+        self._average_buffers(share)
+        self._optimizer.step()
 
     def _scores(self) -> dict[str, float]:
         if not self._reading.scores:
@@ -99,24 +120,36 @@ class Shards:
             for block, own in self._reading.validation([self._member]):
                 rows = numpy.arange(len(block), dtype=numpy.int32) if own is None else own[0]
                 for start in range(0, len(rows), size):
-                    self._forward(block, rows[start : start + size])
+                    self._score(block, rows[start : start + size])
         return {f"val_{name}": value for name, value in self._logs().items()}
+
+    def _score(self, block: Columns, rows: numpy.ndarray) -> None:
+        self._forward(block, rows)
+
+    def _own(self, rows: numpy.ndarray) -> numpy.ndarray:
+        """This worker's share of some rows."""
+        return rows[len(rows) * self._row // self._rows : len(rows) * (self._row + 1) // self._rows]
 
     def _forward(self, block: Columns, rows: numpy.ndarray) -> tuple[Any, float]:
         """The loss of this worker's share of some rows, and how much of them that is.
 
         One that has none computes with a row that does not count: parameters are fetched by all at once.
         """
-        own = rows[len(rows) * self._rank // self._count : len(rows) * (self._rank + 1) // self._count]
+        own = self._own(rows)
         used = own if len(own) else rows[:1]
         x, y, weight = batch(self._blocks.tensors(block), self._blocks.rows(used))
         positional, named = arguments(x)
+        share = len(own) / len(rows)
         with computing(self._precision, self._blocks.device):
             outputs = self._module(*positional, **named)
             loss = self._objective.loss(outputs, y, weight)
-            found = [float(value) for value in (loss.detach(), *self._objective.scores(outputs, y))]
-        self._sums += torch.tensor([*found, 1.0], dtype=torch.float64) * len(own)
-        return loss, len(own) / len(rows)
+            shown = loss.detach() / (share if self._sums_rows and share else 1.0)
+            self._note([shown, *self._objective.scores(outputs, y)], len(own))
+        return loss, share
+
+    def _note(self, found: list[Any], count: int) -> None:
+        """Loss and metrics of so many rows."""
+        self._sums += torch.tensor([*map(float, found), 1.0], dtype=torch.float64) * count
 
     def _logs(self) -> dict[str, float]:
         """Loss and metrics over the rows of all workers, since the last call."""
@@ -129,7 +162,7 @@ class Shards:
         for buffer in self._module.buffers():
             if buffer.is_floating_point():
                 buffer.mul_(share)
-                torch.distributed.all_reduce(buffer)
+                torch.distributed.all_reduce(buffer, group=self._group)
 
     # -- what each has --------------------------------------------------------------------------------------------
 
@@ -138,7 +171,7 @@ class Shards:
         found = {}
         for name, value in self._module.state_dict().items():
             if isinstance(value, torch.Tensor):
-                full = value.full_tensor() if hasattr(value, "full_tensor") else value
+                full = whole(value)
                 if self._rank == 0:
                     found[name] = as_array(full)
         return found
@@ -155,13 +188,6 @@ class Shards:
         return tuple(shares), Share("", self._whole, sum(value.nbytes for value in remembered))
 
 
-def train(
-    fit: Fit, params: Mapping[str, Any], keeper: Keeper, often: Checkpointing | None, precision: str | None
-) -> Sharded | None:
-    """One worker's part, in a group that is formed already."""
-    return Shards(fit, fit.member(params, here()), precision).train(keeper, often)
-
-
 def said_by_first(number: int) -> int:
     """The first worker's number, for all."""
     found = torch.tensor([number])
@@ -169,22 +195,23 @@ def said_by_first(number: int) -> int:
     return int(found)
 
 
-def _divide(module: Any, optimizer: Any, device: str) -> None:
-    """Cut the module's parameters, and let the optimizer have the parts."""
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
-
-    names = {id(parameter): name for name, parameter in module.named_parameters()}
-    groups = [[names.get(id(parameter)) for parameter in group["params"]] for group in optimizer.param_groups]
-    if any(name is None for group in groups for name in group):
+def names(module: Any, optimizer: Any) -> list[list[str]]:
+    """Which parameters each group of the optimizer has."""
+    known = {id(parameter): name for name, parameter in module.named_parameters()}
+    if optimizer.state:
+        raise BadCall(f"build returned {type(optimizer).__name__} that remembers something already, which stays whole")
+    found = [[known.get(id(parameter), "") for parameter in group["params"]] for group in optimizer.param_groups]
+    if any(not name for group in found for name in group):
         raise BadCall("build returned an optimizer with parameters that are not the module's, which cannot be divided")
-    mesh = init_device_mesh(device, (torch.distributed.get_world_size(),))
-    for block in _blocks(module):
-        fully_shard(block, mesh=mesh)
-    fully_shard(module, mesh=mesh)
-    parts = dict(module.named_parameters())
-    for group, wanted in zip(optimizer.param_groups, groups, strict=True):
-        group["params"] = [parts[name] for name in wanted]
+    return found
+
+
+def scatter(module: Any, mesh: Any, apart: Sequence[Any] = ()) -> None:
+    """Cut parameters among the processes of a mesh, but for those of layers that are divided already."""
+    ignored = {parameter for layer in apart for parameter in layer.parameters()}
+    for block in [*_blocks(module), module]:
+        if not any(block is layer for layer in apart):
+            fully_shard(block, mesh=mesh, ignored_params=ignored)
 
 
 def _blocks(module: Any) -> list[Any]:
@@ -196,3 +223,13 @@ def _blocks(module: Any) -> list[Any]:
         elif any(True for _ in child.parameters()):
             found.append(child)
     return found
+
+
+def whole(tensor: Any) -> Any:
+    """Put together along one axis of its mesh after the other: the first was cut last."""
+    if not isinstance(tensor, DTensor):
+        return tensor
+    for axis in range(tensor.device_mesh.ndim):
+        places = [Replicate() if number <= axis else place for number, place in enumerate(tensor.placements)]
+        tensor = tensor.redistribute(placements=places)
+    return tensor.tolocal()

@@ -1,6 +1,7 @@
 """`tenfold.train(how="sharded")`: a model of which no device holds the whole.
 
-Keras models are divided among the devices of one process, by JAX; modules of PyTorch among processes.
+Keras models are divided among the devices of one process, by JAX; modules of PyTorch among processes: by FSDP2, by
+cutting weights, or by layers.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from tenfold.fuse.fit import Fit
 from tenfold.nursery import used
 from tenfold.training.keeper import Keeper
 from tenfold.training.opening import of_keras
-from tenfold.training.sharded_keras import KerasShards, Layout
-from tenfold.training.sharding import Sharded, check_mesh
+from tenfold.training.sharded_keras import KerasShards
+from tenfold.training.sharding import Shape, Sharded, check_mesh
 from tenfold.training.terms import Checkpointing
 from tenfold.verbs.call import Settings
 from tenfold.verbs.lasting import lasting
 from tenfold.verbs.launch import engine_faults
+from tenfold.work.here import here
 
 DEVICES = "--xla_force_host_platform_device_count"
 
@@ -30,10 +32,9 @@ def train(
     fit: Fit,
     params: Mapping[str, Any],
     settings: Settings,
+    shape: Shape,
     often: Checkpointing | None,
     precision: str | None,
-    mesh: tuple[int, int] | None,
-    layout: Layout | None,
 ) -> Sharded:
     """`settings.workers` is the number of parts."""
     engine = choice(settings.engine, None).engine
@@ -42,7 +43,7 @@ def train(
         raise BadCall("; ".join(faults))
     settings = replace(settings, engine=engine)
     try:
-        return _train(fit, params, settings, often, precision, mesh, layout)
+        return _train(fit, params, settings, shape, often, precision)
     except TasksFailed as error:
         if isinstance(error.__cause__, BadCall):  # seen only where the model was built
             raise error.__cause__ from None
@@ -53,24 +54,25 @@ def _train(
     fit: Fit,
     params: Mapping[str, Any],
     settings: Settings,
+    shape: Shape,
     often: Checkpointing | None,
     precision: str | None,
-    mesh: tuple[int, int] | None,
-    layout: Layout | None,
 ) -> Sharded:
     count, frameworks = settings.workers or 1, used.members(fit)
+    how = f"sharded by {shape.told(count)}" + (f", {precision}" if precision else "")
     if "torch" in frameworks and "keras" not in frameworks:
-        if mesh is not None or layout is not None:
-            raise BadCall("mesh=, layout=: of Keras models on JAX; a module of PyTorch is divided evenly")
-        how = f"sharded by {count}" + (f", {precision}" if precision else "")
-        done = lasting(TorchShards(fit, params, often, precision), settings, ("torch",), how=how)
+        if precision is not None and shape != Shape():
+            raise BadCall(f"precision={precision!r}: not with mesh=, layout= or stages=")
+        done = lasting(TorchShards(fit, params, shape, often, precision), settings, ("torch",), how=how)
     else:
         if precision is not None:
             raise BadCall(of_keras(precision))
+        if shape.stages is not None:
+            raise BadCall(
+                f"stages={shape.stages}: of modules of PyTorch; a Keras model is divided with mesh= and layout="
+            )
         whole = replace(settings, workers=1, cpus=settings.cpus * count, gpus=settings.gpus * count)
-        shape = mesh or (1, count)
-        task = KerasShards(fit, params, shape, layout, often)
-        how = f"sharded by {shape}, {sorted((layout or {}).items())}"
+        task = KerasShards(fit, params, shape.mesh or (1, count), shape.layout, often)
         done = lasting(task, whole, (), how=how, variables={} if settings.gpus else _host_devices(count))
     found: Sharded = done.value
     found.result.build = fit.build
@@ -80,16 +82,37 @@ def _train(
 class TorchShards:
     """The function of each worker."""
 
-    def __init__(self, fit: Fit, params: Mapping[str, Any], often: Checkpointing | None, precision: str | None) -> None:
+    def __init__(
+        self,
+        fit: Fit,
+        params: Mapping[str, Any],
+        shape: Shape,
+        often: Checkpointing | None,
+        precision: str | None,
+    ) -> None:
         self._fit = fit
         self._params = params
+        self._shape = shape
         self._often = often
         self._precision = precision
 
     def __call__(self, keeper: Keeper) -> Sharded | None:
-        from tenfold.training.sharded_torch import train
+        from tenfold.training.sharded_torch import Shards
 
-        return train(self._fit, self._params, keeper, self._often, self._precision)
+        member = self._fit.member(self._params, here())
+        mesh, layout = self._shape.mesh, self._shape.layout
+        part: Shards
+        if self._shape.stages is not None:
+            from tenfold.training.sharded_pipeline import Pipeline
+
+            part = Pipeline(self._fit, member, self._shape.stages)
+        elif layout is not None or (mesh is not None and mesh[1] > 1):
+            from tenfold.training.sharded_tensor import Tensors
+
+            part = Tensors(self._fit, member, self._shape)
+        else:
+            part = Shards(self._fit, member, self._precision)
+        return part.train(keeper, self._often)
 
     def __tenfold_parts__(self) -> dict[str, Any]:
         return {"fit": self._fit, "params": dict(self._params)}
@@ -110,10 +133,11 @@ def _faults(fit: Fit) -> list[str]:
     return found
 
 
-def shape_faults(how: object, mesh: object, layout: object, workers: object) -> list[str]:
+def shape_faults(how: object, mesh: object, layout: object, stages: object, workers: object) -> list[str]:
     """What is wrong with what only "sharded" takes."""
     if how != "sharded":
-        given = [f"{name}={value!r}" for name, value in (("mesh", mesh), ("layout", layout)) if value is not None]
+        known = (("mesh", mesh), ("layout", layout), ("stages", stages))
+        given = [f"{name}={value!r}" for name, value in known if value is not None]
         return [f'{", ".join(given)}: only with how="sharded"'] if given else []
     found = check_mesh(mesh, workers) if isinstance(workers, int) else []
     patterns = isinstance(layout, Mapping) and all(
@@ -122,4 +146,15 @@ def shape_faults(how: object, mesh: object, layout: object, workers: object) -> 
     )
     if layout is not None and not patterns:
         found.append(f'layout={layout!r}: expected a dict of patterns, such as {{"dense.*kernel": (None, "model")}}')
+    return found + _stage_faults(mesh, layout, stages, workers)
+
+
+def _stage_faults(mesh: object, layout: object, stages: object, workers: object) -> list[str]:
+    if stages is None:
+        return []
+    if isinstance(stages, bool) or not isinstance(stages, int) or stages < 2:
+        return [f"stages={stages!r}: expected a whole number above 1"]
+    found = [] if mesh is None and layout is None else ["stages=: not with mesh= or layout=, which cut layers instead"]
+    if isinstance(workers, int) and workers % stages:
+        found.append(f"stages={stages}: workers={workers} cannot be divided into pipelines of {stages}")
     return found

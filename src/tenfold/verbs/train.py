@@ -13,6 +13,7 @@ from tenfold.fuse.fit import Fit
 from tenfold.nursery import used
 from tenfold.plan.workers import share
 from tenfold.training.opening import of_keras
+from tenfold.training.sharding import Shape
 from tenfold.training.terms import Checkpointing, Terms
 from tenfold.training.trained import Trained
 from tenfold.training.wires import Ticket
@@ -39,6 +40,7 @@ def train(
     average_every: int | None = None,
     mesh: tuple[int, int] | None = None,
     layout: Mapping[str, Any] | None = None,
+    stages: int | None = None,
     cpus: float | None = None,
     gpus: float = 0,
     memory: int | str | None = None,
@@ -68,7 +70,9 @@ def train(
                     that have it; weights, gradients and the optimizer stay float32. Keras has it in its layers
     staleness       of "asynchronous": steps that a worker may be ahead of another; 0 is "synchronous"
     average_every   of "asynchronous": steps that a worker takes by itself before the weights are averaged
-    mesh, layout    of "sharded", with Keras: parts of (rows, model); how variables are cut, by patterns of their paths
+    mesh, layout    of "sharded": parts of (rows, model); how weights are cut, by patterns of their paths. Of PyTorch,
+                    this is tensor parallelism
+    stages          of "sharded", with a Sequential of PyTorch: parts of a pipeline, each with some of the layers
     cpus            cores for each worker; divided evenly where it is not given
     retries         how often a worker that was lost is started again; the others go on meanwhile. Of "sharded", how
                     often all start again, from the last checkpoint
@@ -81,7 +85,7 @@ def train(
     faults = settings.faults() + _faults(fit, params, workers, how)
     faults += _number_faults(accumulate, clip, staleness, average_every, how)
     faults += _precision_faults(fit, precision)
-    faults += sharded.shape_faults(how, mesh, layout, settings.workers)
+    faults += sharded.shape_faults(how, mesh, layout, stages, settings.workers)
     often = _often(checkpoint, faults, keeps=run is not None)
     if faults:
         raise BadCall("; ".join(faults))
@@ -90,7 +94,7 @@ def train(
     given = {"seed": seed, **(params or {})}
     fit.check([given])
     if how == "sharded":
-        return sharded.train(fit, given, settings, often, precision, mesh, layout)
+        return sharded.train(fit, given, settings, Shape(mesh, layout, stages), often, precision)
     numbers = accumulate, clip, staleness, average_every
     terms = Terms(fit, given, Ticket("", (), 0, b"", 1), how, often, *numbers, precision=precision)
     if workers is None and how == "synchronous":

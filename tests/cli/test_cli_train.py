@@ -1,0 +1,41 @@
+"""`tenfold train`: what is typed arrives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from calls import Run
+
+TRAIN = """
+import numpy
+import tenfold
+
+
+def build():
+    import torch
+
+    module = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(8, 1))
+    return module, torch.nn.MSELoss(), torch.optim.SGD(module.parameters(), 0.1)
+
+
+x = numpy.ones((8, 4), "float32")
+fit = tenfold.Fit(build, (x, x[:, :1]), epochs=1)
+"""
+
+
+def test_a_pipeline(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN)
+    options = ("--how", "sharded", "--workers", "2", "--stages", "2", "--cpus", "1", "--json")
+    found = json.loads(run("train", "train.py:fit", *options).stdout)
+    assert [share["device"] for share in found["shares"]] == ["worker 0", "worker 1"]
+    assert [share["parameters"] for share in found["shares"]] == [(4 * 8 + 8) * 4, (8 + 1) * 4]
+
+
+def test_a_mesh_and_a_layout(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN)
+    options = ("--how", "sharded", "--workers", "5", "--mesh", "2", "2", "--layout", "0.weight=-,depth")
+    done = run("train", "train.py:fit", *options)
+    assert done.exit_code == 2
+    assert "mesh=(2, 2): that is 4 devices, and workers=5" in done.stderr.replace("\n", " ")
+    assert "layout={'0.weight': (None, 'depth')}" in done.stderr.replace("\n", " ")
