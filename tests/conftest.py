@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from typing import Any
@@ -28,6 +29,9 @@ _FOLDER = pytest.StashKey[str]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    for number in (signal.SIGINT, signal.SIGHUP):  # in the background of a shell, or under nohup, they are ignored
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
     os.environ.pop("COLUMNS", None)  # sessions side by side have it; what is asserted is as wide as it is without
     os.environ[leftovers.MARK] = f"{os.getpid()}-{os.urandom(4).hex()}"
     # Other sessions use /tmp at the same time, and pytest clears away what they have in pytest-of-...: all is in here.

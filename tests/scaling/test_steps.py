@@ -10,6 +10,7 @@ import pytest
 
 from tenfold.errors import BadCall
 from tenfold.scaling.cells import Cell, Setting, Taken
+from tenfold.scaling.curves import per_machine
 from tenfold.scaling.curves import steps as steps_of
 from tenfold.scaling.problem import Steps
 from tenfold.scaling.stepfit import fit_step
@@ -174,6 +175,14 @@ def test_steps_of_cells() -> None:
     fitted = fit_step(found, gradient=4e7)
     assert fitted.step.bandwidth == pytest.approx(1e9, rel=0.01)
     assert fitted.error < 0.01
+
+
+def test_workers_of_a_machine_are_found_in_cells() -> None:
+    def spread(workers: int, machines: int) -> Cell:
+        return Cell(Setting(workers), (Taken(1.0, 1, {}, 0, 1, machines=machines),))
+
+    assert per_machine([spread(1, 1), spread(2, 1)]) is None
+    assert per_machine([spread(1, 1), spread(4, 2), spread(7, 4)]) == 2
 
 
 def test_cells_without_steps_have_none() -> None:

@@ -35,8 +35,8 @@ _SCRIPT = """
 """
 
 
-def train(folder: Path, act: str, **options: Any) -> Any:
-    params = {"seed": 3, "folder": str(folder), "act": act}
+def train(folder: Path, act: str, at: int = 20, **options: Any) -> Any:
+    params = {"seed": 3, "folder": str(folder), "act": act, "at": at}
     fit = nets.fit(nets.build_slow, epochs=6)
     return tenfold.train(fit, params, workers=2, how="sharded", progress=False, **options)
 
@@ -46,10 +46,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return train(tmp_path_factory.mktemp("calm"), "calm")
 
 
-@pytest.mark.parametrize(
-    ("act", "said"),
-    [("kill", "its process has ended without a word"), ("stop", r"it has given no sign of life for [345] s")],
-)
+@pytest.mark.parametrize(("act", "said"), [("kill", ENDED), ("stop", SILENT)])
 def test_all_start_again_from_the_checkpoint(act: str, said: str, calm: Any, tmp_path: Path) -> None:
     trained = train(tmp_path, act, run=tmp_path / "run", checkpoint=5)
     assert nets.furthest(trained.weights, calm.weights) == 0
@@ -63,6 +60,15 @@ def test_all_start_again_from_the_checkpoint(act: str, said: str, calm: Any, tmp
     finished = train(tmp_path, act, run=tmp_path / "run", checkpoint=5)
     assert nets.furthest(finished.weights, calm.weights) == 0
     assert finished.events == ()
+
+
+@pytest.mark.parametrize("shape", [{"stages": 2}, {"mesh": (1, 2), "layout": {"0.weight": ("model", None)}}])
+def test_cut_weights_and_pipelines_start_again(shape: dict[str, Any], calm: Any, tmp_path: Path) -> None:
+    at = 60 if "stages" in shape else 20  # a loss is taken of each piece of a batch
+    trained = train(tmp_path, "kill", at, run=tmp_path / "run", checkpoint=5, **shape)
+    assert nets.furthest(trained.weights, calm.weights) < 1e-5
+    assert trained.updates == calm.updates
+    assert re.search("2 of 2 workers start again from step [1-9]", trained.events[-1]), trained.events
 
 
 def test_without_a_run_from_the_beginning(calm: Any, tmp_path: Path) -> None:

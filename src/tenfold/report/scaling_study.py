@@ -95,7 +95,8 @@ class ScalingStudy:
             raise BadCall("step: there is a step-time model where one model was trained, synchronously, for some steps")
         parameters = next((taken.parameters for cell in own for taken in cell.repeats), None)
         gradient = None if parameters is None else float(BYTES * parameters)
-        return fit_step(steps, gradient=gradient, overlap=0.0)  # workers send when they have computed
+        overlap = 0.0  # workers send when they have computed
+        return fit_step(steps, gradient=gradient, workers_per_machine=curves.per_machine(own), overlap=overlap)
 
     @functools.cached_property
     def heldout(self) -> Heldout:

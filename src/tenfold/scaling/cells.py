@@ -51,6 +51,8 @@ class Taken:
     """Numbers that are learned, where one model was trained."""
     cpus: float | None = None
     """Cores of each worker, where tenfold gave it some: repeats with other numbers of them are not of one cell."""
+    machines: int = 1
+    """How many the workers were on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -76,6 +77,13 @@ def steps(cells: Sequence[Cell], batch: Callable[[Setting], float]) -> Steps | N
         compute=[one.parts["compute"] / _steady(one) for one in taken] if known else None,
         communication=[_between(one) for one in taken] if known else None,
     )
+
+
+def per_machine(cells: Sequence[Cell]) -> int | None:
+    """How many workers shared a machine; None where all shared one."""
+    spread = [(cell.setting.workers, taken.machines) for cell in measured(cells) for taken in cell.repeats]
+    shared = [math.ceil(workers / machines) for workers, machines in spread if machines > 1]
+    return max(shared, default=None)
 
 
 def _steady(taken: Taken) -> int:

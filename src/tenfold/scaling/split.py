@@ -44,6 +44,8 @@ class Shift:
     """All tasks that were run."""
     memory: int = 0
     """Most resident memory of each seat's worker, added up."""
+    machines: int = 1
+    """How many the seats were on."""
 
 
 def split(seconds: float, shifts: Sequence[Shift]) -> dict[str, float]:

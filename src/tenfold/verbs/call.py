@@ -178,7 +178,7 @@ def opened(
         with contextlib.closing(watch):
             yield Call(chosen.engine, plan, journal, pace, policy, watch, job)
         journal.end_session()
-        observed.note(task, journal, began, len(plan.seats))
+        observed.note(task, journal, began, plan.seats)
 
 
 @contextlib.contextmanager

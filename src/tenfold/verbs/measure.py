@@ -179,7 +179,9 @@ class Rounds:
             memory = max((shift.memory for shift in seen.shifts), default=0) or meter.memory()
             parts = split(seconds, seen.shifts)
             extent = (memory, meter.cores(), meter.joules(), done.steps, done.parameters)
-            taken = Taken(seconds, done.items, parts, *extent, self.cpus if self.task.is_seated else None)
+            cpus = self.cpus if self.task.is_seated else None
+            machines = max((shift.machines for shift in seen.shifts), default=1)
+            taken = Taken(seconds, done.items, parts, *extent, cpus, machines)
             journal.add_values(self._block(setting, seconds, memory), [parcel.pack(taken).body])
             self.taken.setdefault(setting, []).append(taken)
             watch.add(done=1)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from tenfold.journal.store import Journal
+from tenfold.plan.seats import Seat
 from tenfold.scaling.split import Shift, Spell
 
 
@@ -36,7 +37,7 @@ def observed() -> Iterator[Observed]:
         _observing.reset(token)
 
 
-def note(task: object, journal: Journal, began: float, seats: int) -> None:
+def note(task: object, journal: Journal, began: float, seats: Sequence[Seat]) -> None:
     """A call has ended; what it found in its run was there before."""
     watching = _observing.get()
     if watching is None:
@@ -52,5 +53,5 @@ def note(task: object, journal: Journal, began: float, seats: int) -> None:
     else:
         spells = [Spell(span.seat, span.started, sum(span.seconds), {}) for span in spans]
     memory = sum(max(span.peak for span in spans if span.seat == seat) for seat in {span.seat for span in spans})
-    watching.shifts.append(Shift(began, seats, tuple(spells), memory))
+    watching.shifts.append(Shift(began, len(seats), tuple(spells), memory, len({seat.machine for seat in seats})))
     watching.seconds += time.monotonic() - looked
