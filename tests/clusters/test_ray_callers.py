@@ -79,3 +79,30 @@ def test_ray_started_in_a_thread_that_has_ended(tmp_path: Path) -> None:
         print(list(tenfold.map(abs, [-2], engine="ray")))
     """
     assert scripts.run(tmp_path, text, seconds=40).out.splitlines()[-1] == "[2]"
+
+
+_AHEAD = """
+    import sys
+    import tenfold
+    import sklearn
+    from tenfold.engines.cluster import ray_joining
+
+    assert ray_joining._process is not None and "ray" not in sys.modules
+    if sys.argv[0].endswith("used.py"):
+        print(list(tenfold.map(abs, [-1, 2])), tenfold.map(abs, [3]).workers)
+    else:
+        print(ray_joining._process._process.pid)
+"""
+
+
+def test_a_cluster_is_begun_ahead_and_ends_used_or_not(tmp_path: Path) -> None:
+    variables, before = {"TENFOLD_ENGINE": "ray"}, _folders()
+    with scripts.started(tmp_path, _AHEAD, variables, "unused") as script:
+        ended = script.end()
+    assert ended.status == 0, ended.err
+    assert not Path(f"/proc/{int(ended.out)}").exists()
+    with scripts.started(tmp_path, _AHEAD, variables, "used") as script:
+        ended = script.end()
+    assert ended.out.startswith("[1, 2] "), ended.err
+    waiting.until(lambda: not leftovers.processes(), 5, "the end of all processes")
+    assert _folders() <= before

@@ -40,7 +40,6 @@ SCHEMES = ("ray",)
 
 CALL_LIMIT = 30.0
 IDLE_LIMIT = 2.0  # seconds that an actor waits for the next call, and keeps its CPUs
-IDLE_AT_HOME = 60.0  # the same in a cluster of our own, where nobody else wants them
 LOOK_LIMIT = 60.0  # seconds for the first answer of a node: a Ray worker process has to start there
 _LEFT_BEHIND = "RAY_CLIENT_MODE"  # the variable that `import ray` sets in an environment that is the caller's
 
@@ -120,7 +119,7 @@ class RayCluster:
         self.session = session
         self._keepers: dict[str, Any] = {}
         self._facts: dict[str, Facts] = {}
-        self.idle = Idle(IDLE_AT_HOME if ray_joining.is_ours() else IDLE_LIMIT)
+        self.idle = Idle(None if ray_joining.is_ours() else IDLE_LIMIT)
         self._lock = threading.Lock()
 
     # -- nodes --------------------------------------------------------------------------------------------------
@@ -223,9 +222,12 @@ class RayCluster:
 
 
 class Idle:
-    """Actors whose call is over, kept for a moment: a new one takes Ray more than half a second."""
+    """Actors whose call is over, kept for a moment: a new one takes Ray more than half a second.
 
-    def __init__(self, seconds: float) -> None:
+    In a cluster of our own, where nobody else wants their CPUs, they are kept for good: `seconds` is None.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
         self._lock = threading.Lock()
         self._actors: dict[Shape, Any] = {}
@@ -245,9 +247,10 @@ class Idle:
             self._actors[shape] = actor
         if replaced is not None:
             _kill(replaced)
-        timer = threading.Timer(self._seconds, self._expire, (shape, actor))
-        timer.daemon = True
-        timer.start()
+        if self._seconds is not None:
+            timer = threading.Timer(self._seconds, self._expire, (shape, actor))
+            timer.daemon = True
+            timer.start()
 
     def clear(self) -> None:
         with self._lock:

@@ -38,6 +38,7 @@ from tenfold.work.parcel import Sealed
 from tenfold.work.run import Job
 
 HEARTBEAT = 1.0  # seconds after which `hear` answers in any case
+GATHER = 0.005  # seconds between two answers at least: each costs this machine and the caller's more than a millisecond
 CALLER_GONE = 20.0  # seconds without a question after which a foreman gives up
 KEEP_WARM = 60.0  # seconds that the nursery and large content wait for the next call
 TICK = 0.2
@@ -82,7 +83,7 @@ class Foreman:
         self._orders: deque[tuple[Any, ...]] = deque()
         self._events: list[Event | Filed] = []
         self._lock = threading.Lock()
-        self._asked = time.monotonic()
+        self._asked = self._answered = time.monotonic()
         self._waiting: tuple[asyncio.AbstractEventLoop, asyncio.Future[None]] | None = None
         self._fault: BaseException | None = None
         self._bell, self._bell_end = socket.socketpair()
@@ -110,9 +111,11 @@ class Foreman:
             self._waiting = loop, waiting
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(waiting, HEARTBEAT)
+        if not self._closing:
+            await asyncio.sleep(self._answered + GATHER - time.monotonic())  # at once, where that is over
         with self._lock:
             events, self._events = self._events, []
-        self._asked = time.monotonic()
+        self._asked = self._answered = time.monotonic()
         if not events and self._fault is not None:
             raise RuntimeError(f"{type(self._fault).__name__}: {self._fault}") from None
         return events
