@@ -88,7 +88,7 @@ _AHEAD = """
     from tenfold.engines.cluster import ray_joining
 
     assert ray_joining._process is not None and "ray" not in sys.modules
-    if sys.argv[0].endswith("used.py"):
+    if sys.argv[0].endswith("/used.py"):
         print(list(tenfold.map(abs, [-1, 2])), tenfold.map(abs, [3]).workers)
     else:
         print(ray_joining._process._process.pid)

@@ -17,8 +17,8 @@ import contextlib
 import math
 import os
 import threading
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tenfold.engines.cluster import Node, ray_joining
@@ -40,6 +40,7 @@ SCHEMES = ("ray",)
 
 CALL_LIMIT = 30.0
 IDLE_LIMIT = 2.0  # seconds that an actor waits for the next call, and keeps its CPUs
+IDLE_AT_HOME = 5.0  # the same in a cluster of our own, where only this process could want them
 LOOK_LIMIT = 60.0  # seconds for the first answer of a node: a Ray worker process has to start there
 _LEFT_BEHIND = "RAY_CLIENT_MODE"  # the variable that `import ray` sets in an environment that is the caller's
 
@@ -119,7 +120,7 @@ class RayCluster:
         self.session = session
         self._keepers: dict[str, Any] = {}
         self._facts: dict[str, Facts] = {}
-        self.idle = Idle(None if ray_joining.is_ours() else IDLE_LIMIT)
+        self.idle = Idle(IDLE_AT_HOME if ray_joining.is_ours() else IDLE_LIMIT)
         self._lock = threading.Lock()
 
     # -- nodes --------------------------------------------------------------------------------------------------
@@ -216,41 +217,52 @@ class RayCluster:
             with contextlib.suppress(ray.exceptions.RayError):  # it has died since
                 ray.get(actor.begin.remote(contract), timeout=CALL_LIMIT)
                 return RayPost(actor, shape, self.idle)
-        actor = ray.remote(RayForeman).options(**_on(node.name), num_cpus=cpus, num_gpus=gpus).remote()
-        ray.get(actor.begin.remote(contract))  # waits until Ray has room for it
+        with self.idle.wanted(node.name):
+            actor = ray.remote(RayForeman).options(**_on(node.name), num_cpus=cpus, num_gpus=gpus).remote()
+            ray.get(actor.begin.remote(contract))  # waits until Ray has room for it
         return RayPost(actor, shape, self.idle)
 
 
 class Idle:
-    """Actors whose call is over, kept for a moment: a new one takes Ray more than half a second.
+    """Actors whose call is over, kept for a moment: a new one takes Ray more than half a second."""
 
-    In a cluster of our own, where nobody else wants their CPUs, they are kept for good: `seconds` is None.
-    """
-
-    def __init__(self, seconds: float | None) -> None:
+    def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._lock = threading.Lock()
         self._actors: dict[Shape, Any] = {}
+        self._wanted: Counter[str] = Counter()
+
+    @contextlib.contextmanager
+    def wanted(self, name: str) -> Iterator[None]:
+        """A call waits for room on this node: nobody is kept there meanwhile."""
+        with self._lock:
+            self._wanted[name] += 1
+            kept = [self._actors.pop(shape) for shape in list(self._actors) if shape[0] == name]
+        for actor in kept:
+            _kill(actor)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._wanted[name] -= 1
 
     def take(self, shape: Shape) -> Any | None:
-        """One of this shape, or None; others on its node make room."""
+        """One of this shape, or None."""
         with self._lock:
-            found = self._actors.pop(shape, None)
-            others = [self._actors.pop(other) for other in list(self._actors) if other[0] == shape[0]]
-        for actor in others:
-            _kill(actor)
-        return found
+            return self._actors.pop(shape, None)
 
     def put(self, shape: Shape, actor: Any) -> None:
         with self._lock:
-            replaced = self._actors.get(shape)
-            self._actors[shape] = actor
-        if replaced is not None:
-            _kill(replaced)
-        if self._seconds is not None:
-            timer = threading.Timer(self._seconds, self._expire, (shape, actor))
-            timer.daemon = True
-            timer.start()
+            gone = actor if self._wanted[shape[0]] else self._actors.get(shape)
+            if gone is not actor:
+                self._actors[shape] = actor
+        if gone is not None:
+            _kill(gone)
+        if gone is actor:
+            return
+        timer = threading.Timer(self._seconds, self._expire, (shape, actor))
+        timer.daemon = True
+        timer.start()
 
     def clear(self) -> None:
         with self._lock:

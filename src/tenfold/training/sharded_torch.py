@@ -232,4 +232,4 @@ def whole(tensor: Any) -> Any:
     for axis in range(tensor.device_mesh.ndim):
         places = [Replicate() if number <= axis else place for number, place in enumerate(tensor.placements)]
         tensor = tensor.redistribute(placements=places)
-    return tensor.tolocal()
+    return tensor.to_local()
