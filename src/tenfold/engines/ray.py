@@ -52,6 +52,7 @@ def ahead() -> None:
     """Begin what takes long, for a call that is going to come."""
     if version("ray") is not None:
         ray_joining.begin()
+        atexit.register(close)
 
 
 def engine(address: str) -> RayEngine:
