@@ -17,6 +17,7 @@ import contextlib
 import math
 import os
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -40,6 +41,7 @@ SCHEMES = ("ray",)
 
 CALL_LIMIT = 30.0
 IDLE_LIMIT = 2.0  # seconds that an actor waits for the next call, and keeps its CPUs
+COUNTED_WITHIN = 1.0  # seconds after which Ray tells that an actor's GPUs are free again
 IDLE_AT_HOME = 5.0  # the same in a cluster of our own, where only this process could want them
 LOOK_LIMIT = 60.0  # seconds for the first answer of a node: a Ray worker process has to start there
 _LEFT_BEHIND = "RAY_CLIENT_MODE"  # the variable that `import ray` sets in an environment that is the caller's
@@ -137,6 +139,9 @@ class RayCluster:
                 del self._facts[name], self._keepers[name]
             self._look([name for name in alive if name not in self._facts])
             free = self._available()
+            while self.idle.just_freed() and _lacks_gpus(alive, free):
+                time.sleep(0.05)
+                free = self._available()
         nodes = []
         for name, there in self._facts.items():
             resources = alive[name]["Resources"]
@@ -232,6 +237,12 @@ class Idle:
         self._lock = threading.Lock()
         self._actors: dict[Shape, Any] = {}
         self._wanted: Counter[str] = Counter()
+        self.freed = -math.inf
+        """When an actor with GPUs was last ended."""
+
+    def just_freed(self) -> bool:
+        """Whether Ray may not have counted yet what was given back."""
+        return time.monotonic() - self.freed < COUNTED_WITHIN
 
     @contextlib.contextmanager
     def wanted(self, name: str) -> Iterator[None]:
@@ -312,8 +323,13 @@ class RayPost:
             raise
         if self._shape[2]:  # GPUs are too dear to be kept
             _kill(self._actor)
+            self._idle.freed = time.monotonic()
         else:
             self._idle.put(self._shape, self._actor)
+
+
+def _lacks_gpus(alive: dict[str, Any], free: dict[str, dict[str, float]]) -> bool:
+    return any(free.get(name, {}).get("GPU", 0) < there["Resources"].get("GPU", 0) for name, there in alive.items())
 
 
 def _kill(actor: Any) -> None:
