@@ -116,6 +116,9 @@ def _end_with(life: int, folder: str) -> None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.02)
+    with contextlib.suppress(ChildProcessError):  # none is left
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
     shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)
 
