@@ -88,7 +88,9 @@ def test_a_killed_worker_changes_nothing(engine: str, tmp_path: Path, undisturbe
     ended = scripts.run(tmp_path, studies.script(tmp_path, seconds=0, options=f"engine={engine!r}"))
     assert not (tmp_path / "die").exists(), "nobody was killed"
     assert studies.told(ended.out) == undisturbed
-    assert set(studies.done(tmp_path).values()) == {1}
+    counts = studies.done(tmp_path)
+    # joblib ends the other worker as well, perhaps between a step and its checkpoint.
+    assert counts.total() - len(counts) <= (1 if engine == "joblib" else 0)
 
 
 def test_ctrl_c_then_the_same_call(tmp_path: Path, undisturbed: list[Any]) -> None:
