@@ -15,6 +15,7 @@ import os
 import pickle
 import re
 import threading
+import types
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -342,6 +343,29 @@ def test_shared_memory_is_writable_as_asked_and_private(writable: bool) -> None:
             ours[0] = 1
 
 
+def test_shared_memory_may_be_filled_while_others_wait_for_it() -> None:
+    array = np.random.default_rng(0).normal(size=2_000_000)
+    handle, filling = parcel.shared_soon(parcel.pack([array, "text"]))
+    theirs = os.open(f"/proc/self/fd/{handle}", os.O_RDWR)  # as another process does
+    parcel.wait_for(theirs)
+    again, text = parcel.unpack(parcel.attach(theirs))
+    filling.result()
+    os.close(handle)
+    os.close(theirs)
+    assert np.array_equal(again, array)
+    assert text == "text"
+
+
+def test_what_cannot_be_filled_is_not_taken_for_the_whole() -> None:
+    no_buffer: Any = types.SimpleNamespace(nbytes=128)
+    handle, filling = parcel.shared_soon(parcel.Parcel(b"body", (no_buffer,)))
+    with pytest.raises(TypeError, match="bytes-like"):
+        filling.result()
+    parcel.wait_for(handle)
+    assert os.fstat(handle).st_size == 0
+    os.close(handle)
+
+
 def test_an_array_keeps_its_memory_alive() -> None:
     import gc
 
@@ -357,7 +381,7 @@ def test_every_buffer_is_aligned(sizes: list[int], text: int) -> None:
     arrays = [np.full(size, n % 251, np.uint8) for n, size in enumerate(sizes)]
     packed = parcel.pack(["x" * text, arrays])
     file = io.BytesIO()
-    assert packed.write(file) == len(file.getvalue())
+    assert packed.write(file) == len(file.getvalue()) == packed.length
     handle = parcel.shared(packed)  # a map starts at a page, so offsets are addresses
     memory = parcel.attach(handle)
     os.close(handle)

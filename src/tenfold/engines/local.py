@@ -135,8 +135,8 @@ class LocalCrew:
             worker.close()
         self._workers.clear()
         self._selector.close()
-        if self._open and self._load.handle is not None:
-            os.close(self._load.handle)
+        if self._open:
+            self._load.close()
         self._open = False
 
     def _let_go_of_gpus(self) -> None:

@@ -277,6 +277,7 @@ def _open(handles: list[int], content: Any, *, writable: bool) -> Any:
     """What a message carries: a parcel in shared memory where it has a descriptor, else in the message itself."""
     if not handles:
         return parcel.unpack(bytearray(content), writable=writable)
+    parcel.wait_for(handles[0])
     memory = parcel.attach(handles[0])
     os.close(handles[0])
     return parcel.unpack(memory, writable=writable)

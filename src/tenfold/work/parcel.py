@@ -12,6 +12,7 @@ what plain pickle cannot (lambdas, classes of a script or notebook).
 from __future__ import annotations
 
 import copyreg
+import fcntl
 import io
 import mmap
 import os
@@ -20,6 +21,7 @@ import struct
 import tempfile
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -54,6 +56,14 @@ class Parcel:
     @property
     def size(self) -> int:
         return len(self.body) + sum(buffer.nbytes for buffer in self.buffers)
+
+    @property
+    def length(self) -> int:
+        """Bytes of the layout above."""
+        place = _COUNT.size + 8 * (len(self.buffers) + 1) + len(self.body)
+        for buffer in self.buffers:
+            place += -place % ALIGNMENT + buffer.nbytes
+        return place
 
     def write(self, file: IO[bytes]) -> int:
         """Write the layout above; returns its length."""
@@ -137,11 +147,37 @@ def unpack(memory: Buffer, *, writable: bool = True) -> Any:
 
 def shared(parcel: Parcel | Sealed) -> int:
     """A file descriptor of nameless shared memory that holds the parcel. The caller closes it."""
-    # memfd is not bounded by the size of /dev/shm (64 MB in containers); elsewhere a nameless file does.
-    handle = os.memfd_create("tenfold") if hasattr(os, "memfd_create") else _nameless_file()
+    handle = _nameless()
     with open(handle, "wb", closefd=False) as file:
         parcel.write(file)
     return handle
+
+
+def shared_soon(parcel: Parcel) -> tuple[int, Future[None]]:
+    """The same at once: a thread fills it, and whoever opens it anew waits with `wait_for`."""
+    handle = _nameless()
+    os.ftruncate(handle, parcel.length)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    filler = ThreadPoolExecutor(1, "tenfold-filler")
+    filling = filler.submit(_fill, handle, parcel)
+    filler.shutdown(wait=False)
+    return handle, filling
+
+
+def _fill(handle: int, parcel: Parcel) -> None:
+    try:
+        with open(handle, "r+b", closefd=False) as file:
+            parcel.write(file)
+    except BaseException:
+        os.ftruncate(handle, 0)  # nobody shall take the half of it for the whole
+        raise
+    finally:
+        fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+def wait_for(handle: int) -> None:
+    """Return when the shared memory behind a descriptor is filled."""
+    fcntl.flock(handle, fcntl.LOCK_SH)
 
 
 def attach(handle: int) -> mmap.mmap:
@@ -161,7 +197,10 @@ def load(handle: int) -> bytearray | mmap.mmap:
     return memory
 
 
-def _nameless_file() -> int:
+def _nameless() -> int:
+    # memfd is not bounded by the size of /dev/shm (64 MB in containers); elsewhere a file without a name does.
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("tenfold")
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())
 

@@ -18,6 +18,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -74,7 +75,7 @@ class ClusterCrew:
         self._plan = plan
         self._here = facts.look()
         self._refuse_differing(nodes)
-        self._load = load(function)
+        self._load = load(function, soon=True)
         self._own_modules = bundle.collect(function)
         self._nursery = self._open_nursery() if any(node.facts.host == self._here.host for node in nodes) else None
         self._notice: Notice | None = None
@@ -89,6 +90,8 @@ class ClusterCrew:
         self._ignored: set[str] = set()  # nodes that cannot work for us
         self._known = {node.name for node in nodes}  # the plan has seen them: no word where one has no seat
         self._closing = threading.Event()
+        if self._load.filling is not None:
+            self._load.filling.add_done_callback(self._filled)
         for node in nodes:
             self._engage(node, tuple(seat for seat in plan.seats if seat.machine == node.name))
         threading.Thread(target=self._recruit, name="tenfold-recruiter", daemon=True).start()
@@ -138,8 +141,7 @@ class ClusterCrew:
         deadline = time.monotonic() + CLOSE_LIMIT
         for ender in enders:
             ender.join(max(0.0, deadline - time.monotonic()))
-        if self._load.handle is not None:
-            os.close(self._load.handle)
+        self._load.close()
 
     # -- batches ------------------------------------------------------------------------------------------------
 
@@ -265,12 +267,17 @@ class ClusterCrew:
         """See to it that the node has the function, where that is large: once for all nodes of a machine."""
         with self._supplied:
             elsewhere = node.facts.host != self._here.host
+            if elsewhere and self._load.filling is not None:
+                self._load.filling.result()
             if self._notice is None or (elsewhere and not self._notice.travels):
                 self._notice = content.announce(handle, travels=elsewhere)
             if not self._cluster.has(node.name, self._notice):
                 for place, chunk in content.chunks(handle):
                     self._cluster.deliver(node.name, self._notice, place, chunk)
             return self._notice
+
+    def _filled(self, filling: Future[None]) -> None:
+        self._fault = filling.exception() or self._fault
 
     def _recruit(self) -> None:
         """In a thread of its own: look for nodes that have joined."""
