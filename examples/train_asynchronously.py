@@ -29,4 +29,5 @@ for epoch, loss in enumerate(trained.history["loss"]):
     print(f"epoch {epoch}: loss {loss:.4f}, accuracy on other rows {trained.history['val_accuracy'][epoch]:.3f}")
 batches = 8 * -(-int(len(x) * 0.8) // 32)
 print(f"{trained.updates} updates for {batches} batches by {trained.workers} workers")
+assert trained.updates == batches  # none is lost
 print(trained)  # the model that all have trained: .model, .weights, .save("digits.pt")

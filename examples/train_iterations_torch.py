@@ -20,5 +20,7 @@ def train(iteration: int, data_size: int = 1000, learning_rate: float = 0.001, e
     return {"loss": loss.item()}
 
 
-for number, result in enumerate(tenfold.map(train, range(10))):
+results = tenfold.map(train, range(10))
+for number, result in enumerate(results):
     print(f"iteration {number}: final loss {result['loss']:.4f}")
+assert len({result["loss"] for result in results}) == 10  # each has random numbers of its own

@@ -30,4 +30,6 @@ for epoch, (one, two) in enumerate(zip(whole.history["loss"], parts.history["los
     print(f"epoch {epoch}: loss {one:.6f} whole, {two:.6f} in parts")
 furthest = max(float(np.abs(whole.weights[name] - parts.weights[name]).max()) for name in whole.weights)
 print(f"largest difference of a weight: {furthest:.1e}")
+assert furthest < 1e-4
+assert max(share.parameters for share in parts.shares) < 0.6 * parts.whole.parameters
 print(parts)  # .model is the whole again, where there is memory for it

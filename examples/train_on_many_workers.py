@@ -24,6 +24,7 @@ if __name__ == "__main__":
         print(f"epoch {epoch}: loss {first:.6f} with one worker, {second:.6f} with two")
     furthest = max(float(numpy.abs(one.weights[name] - two.weights[name]).max()) for name in one.weights)
     print(f"largest difference of a weight: {furthest:.1e}")
+    assert furthest < 1e-4
 
     free = tenfold.train(fit, {"seed": 0}, workers=2, how="asynchronous", progress=False)
     print(f"asynchronous: {free.updates} updates, validation accuracy {free.history['val_accuracy'][-1]:.3f}")

@@ -32,5 +32,6 @@ for epoch, (alone, together) in enumerate(zip(one.history["loss"], all_of_them.h
     print(f"epoch {epoch}: loss {alone:.6f} by one worker, {together:.6f} by {all_of_them.workers}")
 furthest = max(float(np.abs(a - b).max()) for a, b in zip(one.weights, all_of_them.weights, strict=True))
 print(f"largest difference of a weight: {furthest:.1e}")
+assert furthest < 1e-4
 print(f"accuracy on rows that it has not seen: {all_of_them.history['val_accuracy'][-1]:.3f}")
 print(all_of_them)  # .model is an ordinary Keras model, .save("digits.keras") writes it

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import numpy
+
+import waiting
 
 X = numpy.random.default_rng(0).normal(size=(150, 6)).astype("float32")
 Y = (X[:, 0] > 0).astype("int64")
@@ -30,3 +33,30 @@ def build(lr: float = 0.05, folder: str = "") -> Any:
         return torch.nn.functional.cross_entropy(outputs, targets)
 
     return module, loss, torch.optim.Adam(module.parameters(), lr)
+
+
+def network() -> str:
+    """The host of this process, where hosts are network namespaces."""
+    return os.readlink("/proc/self/ns/net")
+
+
+def build_far(folder: str, host: str, act: str, lr: float = 0.05) -> Any:
+    """At its tenth loss, the first worker on a host is stopped, or waits for what happens to that host."""
+    module, loss, optimizer = build(lr)
+    calls = []
+
+    def meeting(outputs: Any, targets: Any) -> Any:
+        calls.append(0)
+        if len(calls) == 10 and network() == host:
+            try:
+                open(os.path.join(folder, "met"), "x").close()
+            except FileExistsError:
+                pass
+            else:
+                if act == "stop":
+                    os.kill(os.getpid(), signal.SIGSTOP)
+                else:
+                    waiting.until((Path(folder) / act).exists, 60)
+        return loss(outputs, targets)
+
+    return module, meeting, optimizer

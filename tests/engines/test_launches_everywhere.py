@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -21,6 +22,23 @@ def in_torch() -> tuple[int, float]:
     distributed.all_reduce(vector)
     tenfold.here().report(0, sum=vector)
     return tenfold.here().rank, float(vector)
+
+
+def in_jax() -> tuple[int, float]:
+    import jax
+    from jax.experimental import multihost_utils
+
+    own = jax.numpy.array([tenfold.here().rank + 1.0])
+    return jax.process_count(), float(multihost_utils.process_allgather(own).sum())
+
+
+def in_tensorflow() -> tuple[int, float]:
+    import tensorflow
+
+    strategy = tensorflow.distribute.MultiWorkerMirroredStrategy()
+    own = tensorflow.constant(tenfold.here().rank + 1.0)
+    found = strategy.run(lambda: tensorflow.distribute.get_replica_context().all_reduce("sum", own))
+    return strategy.num_replicas_in_sync, float(found)
 
 
 def fall(how: str) -> None:
@@ -43,6 +61,14 @@ def launches(engine: str, abilities: Abilities) -> bool:
 def test_all_are_in_the_group(engine: str, abilities: Abilities) -> None:
     if launches(engine, abilities):
         assert tenfold.launch(in_torch, workers=2, engine=engine, progress=False) == [(0, 3.0), (1, 3.0)]
+
+
+@pytest.mark.parametrize("function", [in_jax, in_tensorflow])
+def test_groups_of_other_frameworks(engine: str, abilities: Abilities, function: Callable[[], object]) -> None:
+    if engine == "joblib":
+        pytest.skip("its workers import frameworks anew, which takes long; with PyTorch they are tested above")
+    if launches(engine, abilities):
+        assert tenfold.launch(function, workers=2, engine=engine, progress=False) == [(2, 3.0), (2, 3.0)]
 
 
 @pytest.mark.parametrize(("how", "said"), [("kill", "ended without a word"), ("raise", "KeyError: 'mislaid'")])

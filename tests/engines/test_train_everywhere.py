@@ -36,3 +36,17 @@ def test_workers_of_any_engine_train_what_one_trains(engine: str, one: Any, tmp_
         for name, weights in one.weights.items():
             numpy.testing.assert_allclose(trained.weights[name], weights, atol=1e-5)
         numpy.testing.assert_allclose(trained.history["val_loss"], one.history["val_loss"], rtol=1e-4)
+
+
+def test_a_divided_model_is_trained_on_any_engine(engine: str, one: Any) -> None:
+    options: dict[str, Any] = {"how": "sharded", "workers": 2, "cpus": 1, "engine": engine, "progress": False}
+    if engine == "serial":
+        with pytest.raises(BadCall, match="processes that run at once, and it has none"):
+            tenfold.train(FIT, {"seed": 1}, **options)
+        return
+    trained = tenfold.train(FIT, {"seed": 1}, **options)
+    for name, weights in one.weights.items():
+        numpy.testing.assert_allclose(trained.weights[name], weights, atol=1e-5)
+    numpy.testing.assert_allclose(trained.history["val_loss"], one.history["val_loss"], rtol=1e-4)
+    assert len(trained.shares) == 2
+    assert all(share.parameters < 0.7 * trained.whole.parameters for share in trained.shares)

@@ -81,8 +81,8 @@ def digest(values: list[Any]) -> str:
     return found.hexdigest()[:16]
 
 
-def digests(name: str, tasks: int, clusters: bool) -> dict[str, list[str]]:
-    """How -> the digest of each task's weights: in a plain loop, and on every engine, or on those without clusters.
+def digests(name: str, tasks: int) -> dict[str, list[str]]:
+    """How -> the digest of each task's weights: in a plain loop, and on every engine.
 
     With 1, 2 and 3 workers on this machine, where there are tasks for them; on clusters, which start slowly, with 2.
     Every worker of joblib imports its framework by itself, so that those with a heavy one are 2 as well.
@@ -94,8 +94,6 @@ def digests(name: str, tasks: int, clusters: bool) -> dict[str, list[str]]:
     found = {}
     for engine in engines.names():
         abilities = engines.find(engine).abilities
-        if abilities.stops == "there" and not clusters:
-            continue
         fewer = abilities.stops == "there" or (engine == "joblib" and name == "in_keras")
         several = (2,) if fewer else range(1, min(3, tasks) + 1)
         for workers in several if abilities.parallel else (1,):
@@ -108,6 +106,6 @@ def digests(name: str, tasks: int, clusters: bool) -> dict[str, list[str]]:
     return found
 
 
-def main(trainings: dict[str, int], clusters: bool) -> None:
+def main(trainings: dict[str, int]) -> None:
     """Name of a training -> how many tasks: all in one process, which starts clusters once."""
-    sys.stdout.write(json.dumps({name: digests(name, tasks, clusters) for name, tasks in trainings.items()}) + "\n")
+    sys.stdout.write(json.dumps({name: digests(name, tasks) for name, tasks in trainings.items()}) + "\n")

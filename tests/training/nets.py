@@ -49,20 +49,28 @@ def build_digits() -> Any:
 class Slow:
     """A loss that takes a while, and does something at one of its calls, in one process only."""
 
-    def __init__(self, folder: str, act: str, at: int) -> None:
+    def __init__(self, folder: str, act: str, at: int, waits: bool) -> None:
         self.folder = folder
         self.act = act
         self.at = at
+        self.waits = waits
         self.calls = 0
 
     def __call__(self, outputs: Any, targets: Any) -> Any:
         import torch
 
-        time.sleep(0.005)
+        time.sleep(0.1 if self.waits and self.is_short_of_one() else 0.005)
         self.calls += 1
         if self.calls == self.at or (self.act == "kill scoring" and not torch.is_grad_enabled()):
             self.mark()
         return torch.nn.functional.cross_entropy(outputs, targets)
+
+    def is_short_of_one(self) -> bool:
+        """One is lost, and another one has not taken its place: that is to happen before the end."""
+        joined = pathlib.Path(self.folder) / f"{self.act} joined"
+        if tenfold.here().attempt > 1:
+            joined.touch()
+        return (joined.parent / self.act).exists() and not joined.exists()
 
     def mark(self) -> None:
         try:
@@ -107,9 +115,31 @@ def build_costly(row: float = 0.0, step: float = 0.0, folder: str = "", at: int 
     return module, Costly(row, step, folder, at, whole), optimizer
 
 
-def build_slow(folder: str, act: str, at: int = 20) -> Any:
+def build_slow(folder: str, act: str, at: int = 20, waits: bool = False) -> Any:
+    """`waits` makes steps longer while one is missing, so that another one can join."""
     module, _, optimizer = build("adam", 0.01)
-    return module, Slow(folder, act, at), optimizer
+    return module, Slow(folder, act, at, waits), optimizer
+
+
+class Counted:
+    """A loss that counts how many steps each worker has begun, in a file that all map; the first worker is slow."""
+
+    def __init__(self, path: str) -> None:
+        self.begun, self.leads = numpy.memmap(path, numpy.int64, "r+", shape=(2, 3))
+
+    def __call__(self, outputs: Any, targets: Any) -> Any:
+        import torch
+
+        own = tenfold.here().index
+        self.begun[own] += 1
+        self.leads[own] = max(self.leads[own], self.begun[own] - self.begun.min())
+        time.sleep(0.02 if own == 0 else 0.001)
+        return torch.nn.functional.cross_entropy(outputs, targets)
+
+
+def build_counted(path: str) -> Any:
+    module, _, optimizer = build()
+    return module, Counted(path), optimizer
 
 
 def fit(function: Any = build, **settings: Any) -> Any:

@@ -13,6 +13,7 @@ import numpy
 
 import tenfold
 import waiting
+from tenfold.errors import Diverged
 from tenfold.training.sharded_keras import KerasShards
 
 NOISE = numpy.random.default_rng(0)
@@ -92,4 +93,16 @@ def main(path: str) -> None:
     two = KerasShards(fit(in_keras), params, (1, 2), None)()  # here: another worker would import everything again
     two.result.build = in_keras
     with open(path, "w") as file:
-        json.dump({"mesh": told(mesh, whole), "two": told(two, whole)}, file)
+        json.dump({"mesh": told(mesh, whole), "two": told(two, whole), "diverged": diverged()}, file)
+
+
+def diverged() -> str:
+    """What is said of a row that is not a number, in the second batch."""
+    bad = X.copy()
+    bad[40, 2] = numpy.nan
+    data = tenfold.Fit(in_keras, (bad, Y), epochs=2, batch_size=31, shuffle=False)
+    try:
+        KerasShards(data, {"seed": 3}, (1, 2), None)()
+    except Diverged as error:
+        return str(error)
+    return "nothing"

@@ -79,6 +79,11 @@ def test_a_keras_model_goes_on_when_its_process_is_killed(in_keras: dict[str, An
     assert again.endswith("start again from step 2")
 
 
+@pytest.mark.slow
+def test_a_keras_model_whose_loss_is_not_a_number_names_the_step(in_keras: dict[str, Any]) -> None:
+    assert in_keras["diverged"].startswith("the loss is nan at step 1 (epoch 0, batch 1, rows 31, 32, 33"), in_keras
+
+
 def test_where_a_matrix_is_cut() -> None:
     assert cut((100, 400), 4) == (None, "model")
     assert cut((401, 400), 4) == (None, "model"), "the longer one cannot be divided"

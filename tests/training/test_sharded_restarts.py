@@ -17,7 +17,7 @@ import waiting
 from tenfold.errors import TasksFailed
 
 ENDED = "its process has ended without a word"
-SILENT = r"it has given no sign of life for [345] s"
+SILENT = r"it has given no sign of life for [34]\.\d s"
 
 _SCRIPT = """
     import json, sys

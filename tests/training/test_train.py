@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 from pathlib import Path
@@ -44,20 +45,6 @@ def test_the_same_weights_for_any_number_of_workers(workers: int, optimizer: str
     assert trained.model(numpy_to_torch(nets.X[:4])).shape == (4, 2)
 
 
-def test_keras_models_too() -> None:
-    """On TensorFlow; the learners' own tests have the other backends."""
-    params = {"seed": 3}
-    alone = tenfold.map(nets.fit(nets.build_keras, how="alone"), [params], workers=1, progress=False)[0]
-    for workers in (1, 2):
-        trained = tenfold.train(nets.fit(nets.build_keras), params, workers=workers, progress=False)
-        for one, other in zip(trained.weights, alone.weights, strict=True):
-            numpy.testing.assert_allclose(one, other, atol=1e-5)
-        for name, values in trained.history.items():
-            numpy.testing.assert_allclose(values, alone.history[name], rtol=1e-4, atol=1e-6)
-    counted = tenfold.train(nets.fit(nets.build_keras), params, workers=2, how="asynchronous", progress=False)
-    assert counted.updates == 8 * 6
-
-
 def numpy_to_torch(array: numpy.ndarray) -> Any:
     import torch
 
@@ -87,11 +74,17 @@ def test_early_stopping_restores_the_best() -> None:
 def test_the_others_go_on_without_one_and_nothing_is_lost(act: str, tmp_path: Path) -> None:
     fit = nets.fit(nets.build_slow, epochs=12)
     calm = tenfold.train(fit, dict(PARAMS, folder=str(tmp_path), act="calm"), workers=3, progress=False)
-    lost = tenfold.train(fit, dict(PARAMS, folder=str(tmp_path), act=act), workers=3, progress=False)
+    lost = tenfold.train(fit, dict(PARAMS, folder=str(tmp_path), act=act, waits=True), workers=3, progress=False)
     assert (tmp_path / act).exists()
     assert nets.furthest(lost.weights, calm.weights) < 1e-5
     numpy.testing.assert_allclose(lost.history["loss"], calm.history["loss"], rtol=1e-4)
-    assert any("2 of 3" in event for event in lost.events), lost.events
+    counts = [re.search(r"(\d) of 3 workers go on at step (\d+)", event) for event in lost.events]
+    there, steps = zip(*[(int(found[1]), int(found[2])) for found in counts if found], strict=True)
+    assert there == (3, 2, 3), "one was lost, and another one has joined"
+    assert 0 == steps[0] < steps[1] < steps[2]
+    if act == "stop":
+        silence = next(filter(None, (re.search(r"no sign of life for ([\d.]+) s", event) for event in lost.events)))
+        assert float(silence[1]) <= 5
 
 
 def test_a_loss_that_is_not_a_number_names_the_step() -> None:
@@ -142,6 +135,32 @@ def test_asynchronous_loses_no_update(staleness: int | None) -> None:
     assert trained.updates == 30 * 7
     assert trained.history["accuracy"][-1] > 0.95
     assert len(trained.history["loss"]) == 30
+
+
+@pytest.mark.parametrize("where", ["memory", "servers"])
+def test_nobody_is_further_ahead_than_staleness(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if where == "servers":
+        monkeypatch.setattr(stations, "parts", lambda _size, _hosts: 2)
+    fit = nets.fit(nets.build_counted, epochs=1, batch_size=4, validation=None)
+
+    def lead(name: str, staleness: int | None) -> int:
+        """The largest, of steps that were begun: one that is begun is not yet added, and counts besides."""
+        numpy.memmap(tmp_path / name, numpy.int64, "w+", shape=(2, 3))
+        params = dict(PARAMS, path=str(tmp_path / name))
+        tenfold.train(fit, params, workers=3, how="asynchronous", staleness=staleness, progress=False)
+        begun, leads = numpy.memmap(tmp_path / name, numpy.int64, "r", shape=(2, 3))
+        assert begun.sum() == -(-nets.ROWS // 4)
+        return int(leads.max()) - 1
+
+    assert lead("bound", 2) <= 2
+    assert lead("free", None) > 2
+
+
+def test_no_staleness_at_all_is_synchronous() -> None:
+    found = tenfold.train(nets.fit(), PARAMS, workers=2, how="asynchronous", staleness=0, progress=False)
+    expected = tenfold.train(nets.fit(), PARAMS, workers=2, progress=False)
+    assert nets.furthest(found.weights, expected.weights) == 0
+    assert found.history == expected.history
 
 
 def test_asynchronous_is_as_accurate_on_digits(monkeypatch: pytest.MonkeyPatch) -> None:

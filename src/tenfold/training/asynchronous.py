@@ -13,6 +13,7 @@ import time
 import numpy
 
 from tenfold.fuse.columns import Columns
+from tenfold.fuse.reading import own_rows
 from tenfold.training.served import Served
 from tenfold.training.strategy import Strategy
 from tenfold.training.weights import InMemory, Weights
@@ -82,7 +83,7 @@ class Asynchronous(Strategy):
                 return
             self.clock.lap("communication")
             block, rows = batches[batch]
-            learner.advance(block, rows, before[:size], after)
+            learner.advance(*own_rows(block, rows), before[:size], after)
             if not numpy.isfinite(after[size:]).all():
                 self.check(
                     learner.logs(after)["loss"], rows, self.progress.step + weights.now(numpy.empty_like(before)), batch

@@ -14,6 +14,7 @@ from tenfold.errors import Abandoned
 from tenfold.machine.host import host
 from tenfold.plan.workers import Timing
 from tenfold.training.muster import Arrival, Muster
+from tenfold.training.pulse import Pulse
 from tenfold.training.signs import BEAT_EVERY
 from tenfold.training.wires import Message, Ticket, connected, listen
 from tenfold.work.run import Declined
@@ -41,6 +42,7 @@ class Attendance:
         self._wire, self._own = connected(ticket)
         self.listener = listen(ticket, self._own)
         """For a neighbour who cannot share this machine's memory."""
+        self._pulse = Pulse(ticket)
         self._sending = threading.Lock()
         self._closed = threading.Event()
         self._unheard: Message | None = None
@@ -120,6 +122,7 @@ class Attendance:
     def close(self) -> None:
         self._closed.set()
         self._beat.join()
+        self._pulse.close()
         self._wire.close()
         self.listener.close()
 

@@ -23,7 +23,8 @@ class Averaging(Strategy):
             self.progress.sums = numpy.zeros(self.learner.sums_size)
         average = numpy.empty(size, numpy.float32)
         self.learner.write_weights(average)
-        batches = self.batches()
+        self._begun = self.progress.batch
+        batches = self.shares()
         while part := list(islice(batches, (self.terms.average_every or 1) * self.slots.count)):
             self.attendance.look()
             self.clock.lap("input")
@@ -37,18 +38,27 @@ class Averaging(Strategy):
             self.learner.read_weights(average)
             self.progress.sums += total[-self.learner.sums_size :]
             loss = self.learner.logs(total)["loss"]
-            self.stepped([loss] * len(part), [rows for _, rows in part])
+            self.stepped([loss] * len(part), [rows for _, _, rows in part])
+
+    def part(self, batch: int, rows: numpy.ndarray) -> numpy.ndarray:
+        """A whole batch, or nothing of it: they take turns."""
+        return rows if (batch - self._begun) % self.slots.count == self.slots.rank else rows[:0]
 
     def logs(self) -> dict[str, float]:
         return self.learner.logs(self.progress.sums)
 
-    def _take(self, batches: list[tuple[Columns, numpy.ndarray]], weights: numpy.ndarray) -> None:
+    def _take(self, batches: list[tuple[Columns, numpy.ndarray, numpy.ndarray]], weights: numpy.ndarray) -> None:
         """Steps on these batches, from these weights: the new ones, and the sums, go into this worker's slot."""
         size, slot = self.learner.weights_size, self.slots.slot
         sums = numpy.zeros(self.learner.sums_size)
         now, after = weights, numpy.empty(size + len(sums), numpy.float32)
-        for block, rows in batches:
-            self.learner.advance(block, rows, now, after)
+        for number, (block, own, rows) in enumerate(batches):
+            self.learner.advance(block, own, now, after)
+            if not numpy.isfinite(after[size:]).all():  # by who has it: the sum of all would name no batch
+                place = self.slots.rank + number * self.slots.count
+                self.check(
+                    self.learner.logs(after)["loss"], rows, self.progress.step + place, self.progress.batch + place
+                )
             sums += after[size:]
             now = after[:size].copy()
         slot[:] = 0

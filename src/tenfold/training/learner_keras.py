@@ -91,6 +91,9 @@ class KerasLearner(ABC):
         if len(everything):  # part of a batch of the size that Keras would score at a time: a loss may be a sum
             into[-self.sums_size :] += self._score(block, everything, len(everything) / self._batch_size)
 
+    def close(self, logs: dict[str, float]) -> None:  # noqa: B027
+        """Nothing: a schedule of Keras is a part of its optimizer."""
+
     def begin(self) -> None:
         self._sums[:] = 0
 

@@ -29,7 +29,7 @@ class TorchLearner:
     """One copy of a module."""
 
     def __init__(self, fit: Fit, member: Member, built: Any, precision: str | None = None) -> None:
-        self._module, loss, self.optimizer = unpacked(built)
+        self._module, loss, self.optimizer, self._schedule = unpacked(built)
         self._objective = Objective(loss, fit.metrics)
         for data in (fit.training, fit.validation_columns):
             self._objective.check(data)
@@ -177,16 +177,23 @@ class TorchLearner:
         sums = self._sums if total is None else total[-len(self._sums) :]
         return {name: float(value / sums[-1]) for name, value in zip(self._objective.names, sums, strict=False)}
 
+    def close(self, logs: dict[str, float]) -> None:
+        if self._schedule is not None:
+            self._schedule.step(logs)
+
     def state(self) -> list[Any]:
         tensors = (self._module.state_dict(), dict(self._module.named_buffers()), self.optimizer.state_dict())
-        return [pickle.dumps((*tensors, self._randomness), protocol=5), self._sums.copy(), self._index]
+        schedule = () if self._schedule is None else (self._schedule.state,)
+        return [pickle.dumps((*tensors, self._randomness, *schedule), protocol=5), self._sums.copy(), self._index]
 
     def put(self, state: list[Any]) -> None:
-        module, buffers, optimizer, self._randomness = pickle.loads(state[0])
+        module, buffers, optimizer, self._randomness, *schedule = pickle.loads(state[0])
         self._module.load_state_dict(module)
         for name, buffer in self._module.named_buffers():
             buffer.copy_(buffers[name])
         self.optimizer.load_state_dict(optimizer)
+        if self._schedule is not None:
+            self._schedule.put(*schedule)
         self._sums[:] = state[1]
         if state[2] != self._index:  # another worker's
             self._randomness.divert(self._index)

@@ -13,6 +13,7 @@ from typing import Any
 from tenfold.errors import Abandoned
 from tenfold.machine.host import host
 from tenfold.training.gang import Attendee
+from tenfold.training.pulse import Pulse
 from tenfold.training.signs import BEAT_EVERY
 from tenfold.training.wires import Message, Ticket, connected
 
@@ -30,6 +31,7 @@ class Line:
         # A process that the function forks must not keep the line open when this one is killed.
         os.register_at_fork(after_in_child=self._forget)
         self._send("begin", (rank, host(), os.getpid()))
+        self._pulse = Pulse(ticket)
         threading.Thread(target=self._listen, daemon=True, name="tenfold-line").start()
         threading.Thread(target=self._live, daemon=True, name="tenfold-beat").start()
 
@@ -60,6 +62,7 @@ class Line:
 
     def close(self) -> None:
         self._closing.set()
+        self._pulse.close()
         with contextlib.suppress(OSError), self._sending:
             self._wire.close()
 

@@ -3,7 +3,9 @@
 worker to roll   arrive Arrival, at mark, beat, state bytes, save mark and bytes, late ranks, timed Timing,
                  result value, failed text
 server to roll   serve Serving, beat
+pulse to roll    pulse machine and process, beat
 roll to worker   change, muster Muster, take bytes, end value, stop text, leave text
+roll to pulse    KILL
 """
 
 from __future__ import annotations

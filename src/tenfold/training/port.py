@@ -62,6 +62,9 @@ class Learner(Protocol):
     def logs(self, total: numpy.ndarray | None = None) -> dict[str, float]:
         """Loss and metrics of what was applied since `begin`; or those of a vector that `score` has written."""
 
+    def close(self, logs: dict[str, float]) -> None:
+        """An epoch is over, and this is what is known of it: learning rates that depend on epochs change."""
+
     def state(self) -> list[Any]:
         """Everything that training goes on from: weights, optimizer, random numbers, sums of this epoch."""
 

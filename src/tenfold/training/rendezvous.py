@@ -58,6 +58,8 @@ class _Line:
     """Its machine."""
     pid: int = 0
     """Its process."""
+    tells_of: signs.Place | None = None
+    """The process whose pulse it is, where it is one."""
     heard: float = field(default_factory=time.monotonic)
     """When it last said something."""
     attendee: Attendee | None = None
@@ -134,9 +136,16 @@ class Rendezvous:
             self._lose(line)
             return
         kind, value, line.heard = message.kind, message.value, time.monotonic()
+        if kind == "pulse":
+            line.tells_of = value
+        if line.tells_of is not None:
+            for other in self._lines:
+                other.heard = line.heard if (other.where, other.pid) == line.tells_of else other.heard
         if kind == "begin":
             (line.rank, line.where, line.pid), self._since = value, self._since or line.heard
-            if self.blame is not None:  # one that is tried again, or comes late: there is no group for it
+            if self.error is not None:
+                self._send(line, Message("halt"))
+            elif self.blame is not None:  # one that is tried again, or comes late: there is no group for it
                 self._send(line, Message("raise", self._verdict))
         elif kind == "arrive":
             line.attendee = value
@@ -175,12 +184,18 @@ class Rendezvous:
     def _look_after(self) -> None:
         """End a worker that hangs: the others would wait for it for long."""
         for line in self._lines:
-            silent = time.monotonic() - line.heard
-            said = line.wire.poll(0)  # while we were busy with others
-            if line.rank is None or said or self.blame is not None or not signs.overdue(silent, line.where, line.pid):
+            silent, place = time.monotonic() - line.heard, (line.where, line.pid)
+            if line.rank is None or silent < signs.SILENCE or self.blame is not None:
                 continue
-            signs.end(line.where, line.pid)
-            self._decide(line.rank, f"it has given no sign of life for {silent:.0f} s", lost=True)
+            pulses = [one for one in self._lines if one.tells_of == place]
+            said = any(one.wire.poll(0) for one in (line, *pulses))  # while we were busy with others
+            if said or not signs.overdue(silent, place, pulse=bool(pulses)):
+                continue
+            signs.end(*place)
+            for pulse in pulses:
+                with contextlib.suppress(OSError):  # cut off: then its engine gives it up
+                    pulse.wire.send_bytes(signs.KILL)
+            self._decide(line.rank, f"it has given no sign of life for {silent:.1f} s", lost=True)
 
     def _judge(self) -> None:
         now = time.monotonic()
@@ -197,7 +212,7 @@ class Rendezvous:
     def _decide(self, rank: int, text: str, *, all_raise: bool = False, lost: bool = False) -> None:
         """The one who failed first goes on to raise; the others keep still until the engine ends them."""
         self.blame = Blame(rank, text, lost)
-        for line in list(self._lines):
+        for line in self._workers:
             self._send(line, Message("raise" if all_raise or line.rank == rank else "stop", self._verdict))
 
     @property
@@ -205,8 +220,13 @@ class Rendezvous:
         return "" if self.blame is None else f"worker {self.blame.rank} failed first: {self.blame.text}"
 
     def _tell_all(self, message: Message) -> None:
-        for line in list(self._lines):
+        for line in self._workers:
             self._send(line, message)
+
+    @property
+    def _workers(self) -> list[_Line]:
+        """Lines of those who have begun."""
+        return [line for line in self._lines if line.rank is not None]
 
     def _send(self, line: _Line, message: Message) -> None:
         with contextlib.suppress(OSError):  # it is gone: that is heard in its turn

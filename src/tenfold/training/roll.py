@@ -8,6 +8,7 @@ late, or comes again, changes the muster in the same way, and so does a paramete
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -41,10 +42,18 @@ class Present:
     """What it said of itself, where it is a worker."""
     serving: Serving | None = None
     """The same of a server."""
+    tells_of: signs.Place | None = None
+    """The process whose pulse it is, where it is one."""
     step: int | None = None
     """Where it is ready to go on; None while it works."""
     heard: float = field(default_factory=time.monotonic)
     """When it last said something."""
+
+    @property
+    def place(self) -> signs.Place | None:
+        """Where it is, once it has said so."""
+        said = self.arrival or self.serving
+        return None if said is None else (said.host, said.pid)
 
     @property
     def name(self) -> str:
@@ -148,8 +157,13 @@ class Roll:
         except (OSError, EOFError):
             self._lose(present, "has ended")
             return
-        present.heard = time.monotonic()
         kind, value = message.kind, message.value
+        if kind == "pulse":
+            present.tells_of = value
+        present.heard = time.monotonic()
+        if present.tells_of is not None:
+            for other in self._present:
+                other.heard = present.heard if other.place == present.tells_of else other.heard
         if kind == "arrive":
             self._arrive(present, value)
         elif kind == "serve":
@@ -198,8 +212,9 @@ class Roll:
         if self._end is not None:
             return
         self._end = message
-        for present in list(self._present):
-            self._send(present, message if present.serving is None else Message("end"))
+        for present in list(self._present):  # who has not said yet what it is hears it then
+            if present.place is not None:
+                self._send(present, message if present.serving is None else Message("end"))
 
     def _interrupt(self) -> None:
         """Those who work are told to say where they are."""
@@ -215,10 +230,9 @@ class Roll:
             return
         self._present.remove(present)
         present.wire.close()
-        said = present.arrival or present.serving
-        if end and said is not None:
-            signs.end(said.host, said.pid)
-        if said is None or self._end is not None:
+        if end and present.place is not None:
+            self._kill(present.place)
+        if present.place is None or self._end is not None:
             return
         if present.serving is not None:
             self._stations.leave(present.serving)
@@ -235,10 +249,22 @@ class Roll:
         """End workers that hang: nothing else would notice a process that is stopped."""
         now = time.monotonic()
         for present in list(self._present):
-            silent, said = now - present.heard, present.arrival or present.serving
-            where, pid = ("", 0) if said is None else (said.host, said.pid)
-            if signs.overdue(silent, where, pid):
-                self._lose(present, f"has given no sign of life for {silent:.0f} s", end=True)
+            silent, place = now - present.heard, present.place
+            if silent < signs.SILENCE or present not in self._present:
+                continue
+            pulses = [one for one in self._present if place is not None and one.tells_of == place]
+            if any(one.wire.poll(0) for one in (present, *pulses)):  # while we were busy with others
+                continue
+            if signs.overdue(silent, place or ("", 0), pulse=bool(pulses)):
+                self._lose(present, f"has given no sign of life for {silent:.1f} s", end=True)
+
+    def _kill(self, place: signs.Place) -> None:
+        """A process that hangs: the engine starts another one when it is gone."""
+        signs.end(*place)
+        for one in self._present:
+            if one.tells_of == place:
+                with contextlib.suppress(OSError):  # cut off: then its engine gives it up
+                    one.wire.send_bytes(signs.KILL)
 
     def _call(self) -> None:
         """The next muster, when everybody who is there is ready for it."""

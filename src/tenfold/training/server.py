@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection, wait
 from tenfold.machine.host import host
 from tenfold.training import requests
 from tenfold.training.muster import Serving
+from tenfold.training.pulse import Pulse
 from tenfold.training.shard import Shard, Stale
 from tenfold.training.signs import BEAT_EVERY
 from tenfold.training.wires import Message, Ticket, connected, listen
@@ -31,7 +32,7 @@ class Server:
 
     def __call__(self, part: int) -> None:
         wire, own = connected(self._ticket)
-        with wire, listen(self._ticket, own) as listener:
+        with wire, contextlib.closing(Pulse(self._ticket)), listen(self._ticket, own) as listener:
             address = own, listener.getsockname()[1]
             wire.send(Message("serve", Serving(part, host(), os.getpid(), address)))
             with Counter(listener, self._ticket.key):

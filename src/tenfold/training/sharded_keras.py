@@ -15,6 +15,7 @@ from tenfold.errors import BadCall
 from tenfold.fuse.building import Member, add_metrics, construct, kind_of
 from tenfold.fuse.columns import Columns, mapped
 from tenfold.fuse.reading import Reading
+from tenfold.training import diverging
 from tenfold.training.keeper import Keeper, Turns
 from tenfold.training.record import Record
 from tenfold.training.sharding import MODEL, ROWS, Layout, Sharded, Share, cut
@@ -124,6 +125,7 @@ class _Loop:
         self._test = jax.jit(model.test_step)
         self._metrics = self._fresh()
         self._logs: dict[str, Any] = {}
+        self._taken: numpy.ndarray | None = None  # rows of the last step, until its loss is looked at
         self._progress = Progress(Record.fresh(fit.stopping))
 
     def train(self, keeper: Keeper | None, often: Checkpointing | None) -> Sharded:
@@ -146,13 +148,25 @@ class _Loop:
         progress = self._progress
         if progress.batch == 0:
             self._metrics, self._logs = self._fresh(), {}
+        self._taken = None
         for block, rows in self._reading.batches(self._member, progress.epoch, progress.batch):
-            taken = (*self._state, self._metrics)
+            taken, before = (*self._state, self._metrics), (self._logs, self._taken)
             self._logs, (*self._state, self._metrics) = self._train(taken, self._batch(block, rows))
+            self._taken = rows
+            self._check(*before)  # the one that is under way is not waited for
             progress.batch, progress.step = progress.batch + 1, progress.step + 1
             if self._keeper is not None and self._turns.due(progress.step):
+                self._check(self._logs, rows)
                 self._keeper.keep(progress.step, self._kept())
+        self._check(self._logs, self._taken)
         return {name: float(value) for name, value in self._logs.items()}
+
+    def _check(self, logs: Mapping[str, Any], rows: numpy.ndarray | None) -> None:
+        """After a step: its number, and the mean loss of the epoch up to it, which stays what it is if that is NaN."""
+        if rows is not None and "loss" in logs:
+            place = self._progress
+            number, step = place.batch - 1, place.step - 1
+            diverging.check(float(logs["loss"]), rows, epoch=place.epoch, batch=number, step=step)
 
     def _kept(self) -> tuple[Progress, list[list[numpy.ndarray]], dict[str, float]]:
         """What it goes on from: the parts of all devices, put together in this machine's memory."""

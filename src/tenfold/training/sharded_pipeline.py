@@ -88,23 +88,23 @@ class Pipeline(Shards):
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
-    def _step(self, block: Columns, rows: numpy.ndarray) -> None:
+    def _step(self, block: Columns, used: numpy.ndarray, rows: numpy.ndarray) -> None:
         self._optimizer.zero_grad()
-        self._run(self._training, block, rows)
+        self._run(self._training, block, used, rows)
         self._average_buffers(len(self._own(rows)) / len(rows))
         self._optimizer.step()
 
-    def _score(self, block: Columns, rows: numpy.ndarray) -> None:
-        self._run(self._scoring, block, rows)
+    def _score(self, block: Columns, used: numpy.ndarray, rows: numpy.ndarray) -> None:
+        self._run(self._scoring, block, used, rows)
 
-    def _run(self, schedule: Any, block: Columns, rows: numpy.ndarray) -> None:
+    def _run(self, schedule: Any, block: Columns, used: numpy.ndarray, rows: numpy.ndarray) -> None:
         """Send this pipeline's share of some rows through it; the last stage notes what came out."""
-        own, length = self._own(rows), self._pieces * self._size
+        own, length = used[: len(self._own(rows))], self._pieces * self._size
         x, y, weight = self._blocks.tensors(block)
         inputs: list[Any] = []
         target = {}
         if self._stage == 0:
-            inputs.append(batch(x, self._blocks.rows(numpy.resize(own if len(own) else rows[:1], length))))
+            inputs.append(batch(x, self._blocks.rows(numpy.resize(used, length))))
         if self._stage == self._stages - 1:
             self._batch = (*batch((y, weight), self._blocks.rows(own)), len(own), len(rows))
             target = {"target": torch.arange(length)} if schedule is self._training else {}

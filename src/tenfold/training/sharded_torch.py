@@ -22,7 +22,7 @@ from tenfold.fuse.reading import Reading
 from tenfold.fuse.result import Weights
 from tenfold.fuse.torch_plain import unpacked
 from tenfold.fuse.torch_step import Blocks, Objective, arguments, as_array, batch, computing
-from tenfold.training import torch_parts
+from tenfold.training import diverging, torch_parts
 from tenfold.training.keeper import Keeper, Turns
 from tenfold.training.learner_torch import sums_rows
 from tenfold.training.record import Record
@@ -50,7 +50,8 @@ class Shards:
         self._rank, self._count = here().rank, here().workers
         self._row, self._rows = self._rank, self._count  # which of how many parts of a batch is its
         self._group: Any = None  # who has the other parts; None is all
-        self._module, loss, self._optimizer = unpacked(built)
+        self._module, loss, self._optimizer, self._rates = unpacked(built)
+        groups = len(self._optimizer.param_groups)
         self._objective = Objective(loss, fit.metrics)
         for data in (fit.training, fit.validation_columns):
             self._objective.check(data)
@@ -58,10 +59,16 @@ class Shards:
         self._reading = Reading(fit, [member], alone=True)
         self._whole = sum(one.nbytes for one in self._module.parameters())
         self._sums_rows = self._divide() > 1 and sums_rows(loss, fit.training)
+        if self._rates is not None and len(self._optimizer.param_groups) != groups:
+            raise BadCall(
+                "build returned a scheduler, and weights that mesh= cuts get a group of their own in the optimizer, "
+                "which it does not know: leave out the scheduler, or mesh= and layout="
+            )
         if self._row:  # dropout leaves out others for other rows
             torch.manual_seed(number(member.seed, self._row))
         self._sums = torch.zeros(len(self._objective.names) + 1, dtype=torch.float64)  # and how many rows
         self._progress = Progress(Record.fresh(fit.stopping))
+        self._loss = 0.0  # of this worker's share of the last rows
 
     def _divide(self) -> int:
         """Keep a part of the module, and let the optimizer have that; in how many pieces a batch is computed."""
@@ -76,8 +83,10 @@ class Shards:
         """From what was kept, if something was. The first of the workers has the result."""
         kept = keeper.recall()
         if kept is not None:
-            self._progress, self._sums, parts = kept
+            self._progress, self._sums, parts, *rates = kept
             torch_parts.put(self._module, self._optimizer, parts)
+            if self._rates is not None:
+                self._rates.put(*rates)
         self._keeper, self._turns = keeper, Turns(often, self._progress.step, said_by_first)
         progress = self._progress
         while progress.epoch < self._fit.epochs and not progress.record.stopped:
@@ -85,6 +94,8 @@ class Shards:
             progress.record.add(progress.epoch, logs, self._weights)
             if self._rank == 0:
                 self._member.tell(progress.epoch, logs)
+            if self._rates is not None:
+                self._rates.step(logs)
             progress.epoch, progress.batch = progress.epoch + 1, 0
         result = progress.record.result(self._member.params, self._weights, "sharded")  # by all: weights are gathered
         shares, undivided = self._shares()
@@ -95,17 +106,21 @@ class Shards:
     def _epoch(self) -> dict[str, float]:
         self._module.train()
         progress = self._progress
-        for block, rows in self._reading.batches(self._member, progress.epoch, progress.batch):
-            self._step(block, rows)
+        for block, used, rows in self._reading.shares(self._member, progress.epoch, progress.batch, self._used):
+            self._loss = 0.0
+            self._step(block, used, rows)
+            # Each looks at its own share: the others are ended with whoever raises, and nobody waits for a sum.
+            diverging.check(self._loss, rows, epoch=progress.epoch, batch=progress.batch, step=progress.step)
             progress.batch, progress.step = progress.batch + 1, progress.step + 1
             if self._turns.due(progress.step):
                 parts = torch_parts.taken(self._module, self._optimizer)
-                self._keeper.keep(progress.step, (progress, self._sums, parts))
+                rates = () if self._rates is None else (self._rates.state,)
+                self._keeper.keep(progress.step, (progress, self._sums, parts, *rates))
         return self._logs()
 
-    def _step(self, block: Columns, rows: numpy.ndarray) -> None:
+    def _step(self, block: Columns, used: numpy.ndarray, rows: numpy.ndarray) -> None:
         self._optimizer.zero_grad()
-        loss, share = self._forward(block, rows)
+        loss, share = self._forward(block, used, rows)
         # The mean over parts is taken of gradients: so it is of their sum, each by its part of the rows.
         (loss * (float(share > 0) if self._sums_rows else share) * self._rows).backward()
         self._average_buffers(share)
@@ -117,26 +132,25 @@ class Shards:
         self._module.eval()
         size = max(self._fit.batch_size, self._count)
         with torch.no_grad():
-            for block, own in self._reading.validation([self._member]):
-                rows = numpy.arange(len(block), dtype=numpy.int32) if own is None else own[0]
-                for start in range(0, len(rows), size):
-                    self._score(block, rows[start : start + size])
+            for block, used, rows in self._reading.scored_shares(self._member, self._used, size):
+                self._score(block, used, rows)
         return {f"val_{name}": value for name, value in self._logs().items()}
 
-    def _score(self, block: Columns, rows: numpy.ndarray) -> None:
-        self._forward(block, rows)
+    def _score(self, block: Columns, used: numpy.ndarray, rows: numpy.ndarray) -> None:
+        self._forward(block, used, rows)
 
     def _own(self, rows: numpy.ndarray) -> numpy.ndarray:
         """This worker's share of some rows."""
         return rows[len(rows) * self._row // self._rows : len(rows) * (self._row + 1) // self._rows]
 
-    def _forward(self, block: Columns, rows: numpy.ndarray) -> tuple[Any, float]:
-        """The loss of this worker's share of some rows, and how much of them that is.
-
-        One that has none computes with a row that does not count: parameters are fetched by all at once.
-        """
+    def _used(self, _batch: int, rows: numpy.ndarray) -> numpy.ndarray:
+        """Its share, or a row that does not count: parameters are fetched by all at once."""
         own = self._own(rows)
-        used = own if len(own) else rows[:1]
+        return own if len(own) else rows[:1]
+
+    def _forward(self, block: Columns, used: numpy.ndarray, rows: numpy.ndarray) -> tuple[Any, float]:
+        """The loss of this worker's share of some rows, and how much of them that is."""
+        own = self._own(rows)
         x, y, weight = batch(self._blocks.tensors(block), self._blocks.rows(used))
         positional, named = arguments(x)
         share = len(own) / len(rows)
@@ -149,7 +163,9 @@ class Shards:
 
     def _note(self, found: list[Any], count: int) -> None:
         """Loss and metrics of so many rows."""
-        self._sums += torch.tensor([*map(float, found), 1.0], dtype=torch.float64) * count
+        if count:
+            self._loss = float(found[0])
+            self._sums += torch.tensor([*map(float, found), 1.0], dtype=torch.float64) * count
 
     def _logs(self) -> dict[str, float]:
         """Loss and metrics over the rows of all workers, since the last call."""

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy
 
-from tenfold.errors import Diverged
 from tenfold.fuse.building import Member
 from tenfold.fuse.columns import Columns
 from tenfold.fuse.reading import Reading
 from tenfold.plan.workers import Timing
+from tenfold.training import diverging
 from tenfold.training.adding import Shared, Slots
 from tenfold.training.attendance import Attendance, Changed, Over
 from tenfold.training.muster import Muster
@@ -30,7 +30,6 @@ from tenfold.work.clock import Clock
 from tenfold.work.here import here
 
 SCORED_ROWS = 1024  # at a time
-SHOWN = 8  # row numbers in a message
 
 
 @dataclass(slots=True)
@@ -160,6 +159,15 @@ class Strategy(ABC):
         """What is left of the epoch, in the same order for any number of workers."""
         return self.reading.batches(self.member, self.progress.epoch, self.progress.batch)
 
+    def shares(self) -> Iterator[tuple[Columns, numpy.ndarray, numpy.ndarray]]:
+        """The same, with this worker's part of each batch before its rows; of a stream, nothing else is read."""
+        progress = self.progress
+        return self.reading.shares(self.member, progress.epoch, progress.batch, self.part)
+
+    def part(self, batch: int, rows: numpy.ndarray) -> numpy.ndarray:
+        """This worker's part of a batch."""
+        return self.slots.part(rows)
+
     def stepped(self, losses: Sequence[float], batches: Sequence[numpy.ndarray]) -> None:
         """So many batches are done."""
         self.clock.stepped()
@@ -186,13 +194,7 @@ class Strategy(ABC):
 
     def check(self, loss: float, rows: numpy.ndarray, step: int, batch: int) -> None:
         """A loss that is not a number ends the training."""
-        if math.isfinite(loss):
-            return
-        shown = ", ".join(map(str, rows[:SHOWN])) + (", ..." if len(rows) > SHOWN else "")
-        raise Diverged(
-            f"the loss is {loss} at step {step} (epoch {self.progress.epoch}, batch {batch}, rows {shown}); "
-            "try a lower learning rate, or look at these rows"
-        )
+        diverging.check(loss, rows, epoch=self.progress.epoch, batch=batch, step=step)
 
     def _validation(self) -> dict[str, float]:
         """Every worker scores its part of the rows."""
@@ -201,9 +203,7 @@ class Strategy(ABC):
         slots = self.slots
         self.attendance.look()
         slots.slot[:] = 0
-        for block, own in self.reading.validation([self.member]):
-            rows = numpy.arange(len(block), dtype=numpy.int32) if own is None else own[0]
-            part = slots.part(rows)
+        for block, part, _ in self.reading.scored_shares(self.member, lambda _batch, rows: slots.part(rows)):
             for start in range(0, len(part), SCORED_ROWS):
                 self.learner.score(block, part[start : start + SCORED_ROWS], slots.slot)
         self.clock.lap("compute")
@@ -217,6 +217,7 @@ class Strategy(ABC):
         progress.record.add(progress.epoch, logs, self.learner.weights)
         if self.is_first:
             self.member.tell(progress.epoch, logs)
+        self.learner.close(logs)
         progress.epoch, progress.batch = progress.epoch + 1, 0
 
     def _result(self) -> Trained:

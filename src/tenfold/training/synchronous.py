@@ -33,11 +33,11 @@ class Synchronous(Strategy):
             self._divided()
 
     def _divided(self) -> None:
-        for block, rows in self.batches():
+        for block, own, rows in self.shares():
             began = time.monotonic()
             self.clock.lap("input")
             self.attendance.look()
-            self._gradient(block, self.slots.part(rows), len(rows))
+            self._gradient(block, own, len(rows))
             self.clock.lap("compute")
             total = self.add()
             self.clock.lap("communication")

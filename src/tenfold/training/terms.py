@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tenfold.training.wires import Ticket
@@ -65,3 +65,5 @@ class Terms:
     """The number of workers is found by measuring: they time their first steps, and tell the caller."""
     precision: str | None = None
     """Type that a module of PyTorch computes in, where it may; None for that of its weights."""
+    beside: Mapping[str, int] = field(default_factory=dict)
+    """How many workers there are on each machine, which share its memory."""

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
+from tenfold import machine
 from tenfold.errors import Abandoned
 from tenfold.training import opening, room
 from tenfold.training.asynchronous import Asynchronous
@@ -40,7 +41,8 @@ class Worker:
             try:
                 member = terms.fit.member(terms.params, task)
                 learner = opening.learner(terms.fit, member, terms.precision)
-                room.check(learner, task.memory)
+                seat = task.given[1]
+                room.check(learner, room.of(seat, machine.look(), terms.beside.get(seat.machine, 1)))
                 strategy = STRATEGIES["averaging" if terms.average_every else terms.how]
                 return strategy(terms, member, learner, attendance, clock).train()
             except (Abandoned, Declined):

@@ -1,0 +1,81 @@
+"""`tenfold.train` on data that is read block by block: each worker reads its own rows; the weights are those of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nets
+import numpy
+import pytest
+
+import tenfold
+from tenfold.fuse import columns, reading
+
+ROWS, EPOCHS = 203, 2
+TRAINED = 162  # the others validate
+
+
+def build(folder: str) -> Any:
+    """Blocks are small, and what is read of them is written down."""
+    import torch
+
+    columns.BLOCK = 64 * (12 * 4 + 8)
+    read = reading._read
+
+    def noted(block: Any, rows: Any = None) -> Any:
+        found = read(block, rows)
+        with open(Path(folder) / str(tenfold.here().index), "a") as file:
+            file.write(f"{len(found)}\n")
+        return found
+
+    reading._read = noted
+    module = torch.nn.Sequential(torch.nn.Linear(12, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+    return module, torch.nn.CrossEntropyLoss(), torch.optim.Adam(module.parameters(), 0.01)
+
+
+@pytest.fixture(params=["memmap", "prepared"])
+def data(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
+    """Opens it."""
+    monkeypatch.setattr(columns, "STREAM_ABOVE", 1000)  # what takes a gigabyte takes too long for a test
+    if request.param == "prepared":
+        options: dict[str, Any] = {"to": tmp_path / "set", "workers": 1, "progress": False}
+        return lambda: tenfold.prepare(lambda sample: sample, (nets.X, nets.Y), **options)
+    numpy.save(tmp_path / "x.npy", nets.X)
+    numpy.save(tmp_path / "y.npy", nets.Y)
+    return lambda: (tmp_path / "x.npy", tmp_path / "y.npy")
+
+
+def rows_read(folder: Path) -> list[int]:
+    """By each worker."""
+    return [sum(map(int, path.read_text().split())) for path in sorted(folder.iterdir())]
+
+
+def train(data: Any, folder: Path, **how: Any) -> tuple[Any, list[int]]:
+    folder.mkdir()
+    fit = tenfold.Fit(build, data(), epochs=EPOCHS, batch_size=32, validation=0.2)
+    assert fit.data.streams
+    trained = tenfold.train(fit, {"seed": 3, "folder": str(folder)}, progress=False, **how)
+    return trained, rows_read(folder)
+
+
+def test_each_worker_reads_its_own_rows(data: Any, tmp_path: Path) -> None:
+    one, (whole,) = train(data, tmp_path / "one", workers=1)
+    assert whole == EPOCHS * ROWS
+    for how in ("synchronous", "sharded"):
+        two, read = train(data, tmp_path / how, workers=2, how=how)
+        assert nets.furthest(one.weights, two.weights) < 1e-5
+        for name, values in one.history.items():
+            numpy.testing.assert_allclose(two.history[name], values, rtol=1e-4, atol=1e-6)
+        assert sum(read) == whole, "every row once"
+        assert all(0.4 * whole < rows < 0.6 * whole for rows in read)
+
+
+@pytest.mark.parametrize("every", [None, 2])
+def test_asynchronous_workers_read_their_own_batches(every: int | None, data: Any, tmp_path: Path) -> None:
+    two, read = train(data, tmp_path / "two", workers=2, how="asynchronous", average_every=every)
+    assert two.updates == EPOCHS * -(-TRAINED // 32)
+    assert sum(read) == EPOCHS * ROWS
+    if every is not None:
+        assert all(0.3 * sum(read) < rows < 0.7 * sum(read) for rows in read)
