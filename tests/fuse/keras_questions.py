@@ -9,15 +9,17 @@ import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import keras_case as cases
 from keras_case import EPOCHS, dense, keras, sequential, softmax
 from keras_layers import plain
 from keras_parity import here, same, sizes_of_groups, train
 
-from tenfold.fuse import together
+from tenfold.fuse import chunks, code, together, xla
 from tenfold.fuse.fit import Fit
 from tenfold.fuse.portrait import difference
+from tenfold.fuse.stopping import EarlyStopping
 
 QUESTIONS: dict[str, Callable[[Path], dict[str, Any]]] = {}
 STORED = "stored.pickle"
@@ -74,6 +76,52 @@ def _neighbours(folder: Path, rates: list[float]) -> dict[str, Any]:
         "broken": [str(group[1].history["loss"][-1]) for group in broken],
         "same": [same(sound[place], group[place]) for group in broken for place in (0, 2)],
     }
+
+
+# -- chunks -----------------------------------------------------------------------------------------------------------
+
+
+@question
+def compacted(folder: Path) -> dict[str, Any]:
+    """How many models were trained in each epoch, and by how many calls of the program for two of them."""
+    epochs: list[list[int]] = []
+    train_one, call = xla.Stack.train, code.Code.call
+
+    def counted(self: Any, *arguments: Any) -> None:
+        epochs.append([len(self), 0])
+        train_one(self, *arguments)
+
+    def called(self: Any, name: str, *arguments: Any, **settings: Any) -> Any:
+        if name == "advance":
+            epochs[-1][1] += 1
+        return call(self, name, *arguments, **settings)
+
+    stopping = EarlyStopping("loss", patience=0)
+    fit = Fit(plain, cases.whole(cases.table)(), epochs=6, batch_size=16, how="fused", callbacks=[stopping])
+    items = [{"seed": n, "lr": lr} for n, lr in enumerate((3.0, 0.001, 5.0, 4.0, 0.002))]
+    with (
+        sizes_of_groups(2),
+        mock.patch.object(xla.Stack, "seconds_a_step", return_value=1.0),
+        mock.patch.object(xla.Stack, "train", counted),
+        mock.patch.object(code.Code, "call", called),
+    ):
+        found = train(fit, items, folder)
+    return {"epochs": epochs, "trained": [result.epochs for result in found]}
+
+
+@question
+def little_memory(folder: Path) -> dict[str, Any]:
+    """Five models where there is room for two and a half, and where there is more."""
+    fit = Fit(plain, cases.whole(cases.table)(), epochs=2, batch_size=16, how="fused")
+    items = [{"seed": n, "lr": 0.01} for n in range(5)]
+    workshop, models = together.build_all(fit, [fit.member(items[0], here(0, folder))], {}, folder)
+    room = 2.5 * workshop.nbytes(models[0])
+    with mock.patch.object(chunks, "room", return_value=room):
+        little = train(fit, items, folder / "little")
+    much = train(fit, items, folder / "much")
+    pairs = [zip(one.weights, other.weights, strict=True) for one, other in zip(much, little, strict=True)]
+    far = max(float(abs(a - b).max()) for pair in pairs for a, b in pair)
+    return {"little": [one.how for one in little], "much": [one.how for one in much], "apart": far}
 
 
 # -- what cannot be one program ---------------------------------------------------------------------------------------

@@ -86,6 +86,24 @@ def cosine(lr: float, steps: int) -> Any:
     return regression(keras.optimizers.Adam(schedule, clipnorm=0.1))
 
 
+@case("schedules: PolynomialDecay", few_amounts, options=dict, who=items(steps=(4, 7, 9), factor=(0.5, 1.0, 2.0)))
+def polynomial(lr: float, steps: int, factor: float) -> Any:
+    schedule = keras.optimizers.schedules.PolynomialDecay(lr, steps, lr / 20, power=factor)
+    return regression(keras.optimizers.SGD(schedule))
+
+
+@case("schedules: InverseTimeDecay", few_amounts, options=dict, who=items(steps=(2, 3, 4), factor=(0.5, 1.0, 2.0)))
+def inverse(lr: float, steps: int, factor: float) -> Any:
+    schedule = keras.optimizers.schedules.InverseTimeDecay(lr, steps, factor, staircase=True)
+    return regression(keras.optimizers.SGD(schedule))
+
+
+@case("schedules: CosineDecayRestarts", few_amounts, options=dict, who=items(steps=(2, 3, 4), factor=(1.0, 1.5, 2.0)))
+def restarts(lr: float, steps: int, factor: float) -> Any:
+    schedule = keras.optimizers.schedules.CosineDecayRestarts(lr, steps, t_mul=factor, m_mul=0.8, alpha=0.05)
+    return regression(keras.optimizers.SGD(schedule))
+
+
 @case(
     "schedules: PiecewiseConstantDecay of Adam, global_clipnorm",
     few_amounts,
@@ -118,6 +136,40 @@ def binary(lr: float) -> Any:
 @case("losses: of a whole batch (Dice)", one_hot)
 def dice(lr: float) -> Any:
     return sequential(softmax(), lr=lr, loss=keras.losses.Dice(), metrics=())
+
+
+HEADS: dict[str, tuple[str, int, str]] = {
+    "KLDivergence": ("softmax", 3, "shares"),
+    "Poisson": ("softplus", 1, "counts"),
+    "LogCosh": ("linear", 1, "amounts"),
+    "CosineSimilarity": ("linear", 3, "shares"),
+    "Hinge": ("linear", 1, "signs"),
+    "SquaredHinge": ("linear", 1, "signs"),
+    "CategoricalHinge": ("linear", 3, "shares"),
+    "BinaryFocalCrossentropy": ("sigmoid", 1, "yes"),
+    "CategoricalFocalCrossentropy": ("softmax", 3, "shares"),
+    "MeanAbsolutePercentageError": ("softplus", 1, "counts"),
+    "MeanSquaredLogarithmicError": ("softplus", 1, "counts"),
+}
+"""Loss -> activation and width of an output, and what it is compared with. One model has them all: one compilation."""
+
+
+def many_targets() -> tuple[Any, ...]:
+    x, shares = one_hot()
+    yes = yes_or_no()[1]
+    counts = numpy.floor(numpy.abs(3 * x[:, :1])) + 1
+    found = {"shares": shares, "counts": counts, "amounts": 2 * x[:, :1], "signs": 2 * yes - 1, "yes": yes}
+    return x, {name: found[what] for name, (_, _, what) in HEADS.items()}
+
+
+@case(f"losses: {', '.join(HEADS)}", whole(many_targets))
+def many_losses(lr: float) -> Any:
+    seen = keras.Input((6,))
+    hidden = dense()(seen)
+    heads = {name: dense(units, kind, name=name)(hidden) for name, (kind, units, _) in HEADS.items()}
+    model = keras.Model(seen, heads)
+    model.compile(keras.optimizers.SGD(lr / 10), {name: getattr(keras.losses, name)() for name in HEADS})
+    return model
 
 
 @case("losses: summed", amounts)

@@ -62,6 +62,7 @@ _SCRIPT = """
         backend=keras.backend.backend(),
         printed=printed.getvalue(),
         groups={name: places for name, places in plan.groups.items()},
+        expected=[[finding.seconds, finding.nbytes] for finding in plan.findings],
         how=[getattr(result, "how", str(result)) for result in results],
         reported=[report.values for report in results.reports(0)],
         history=results[0].history,
@@ -91,6 +92,14 @@ def test_the_plan_says_which_groups_and_why(told: dict[str, Any]) -> None:
     assert "layer middle uses TensorFlow operations" in told["printed"]
     assert "Own has a train_step of its own" in told["printed"]
     assert "expected: " in told["printed"]
+    for place, (seconds, nbytes) in enumerate(told["expected"]):
+        parameters = 4 * (6 * (4, 6)[place // 2 % 2] + 2 * ((4, 6)[place // 2 % 2] + 1))
+        if place < 8:
+            assert 0 < seconds < 60
+            # With Adam's memory and gradients at least; a batch of 16 is no more than some tens of kilobytes.
+            assert 4 * parameters < nbytes < 200_000, (parameters, nbytes)
+        else:
+            assert (seconds, nbytes) == (0, 0), "trained alone: nobody knows"
 
 
 def test_models_are_fused_or_trained_alone_as_the_plan_says(told: dict[str, Any]) -> None:

@@ -24,6 +24,8 @@ QUESTIONS = (
     "declined",
     "declined_among_others",
     "widths",
+    "compacted",
+    "little_memory",
 )
 VARIABLES = {
     "KERAS_BACKEND": "jax",
@@ -153,6 +155,22 @@ def test_other_widths_are_other_groups_and_the_difference_has_a_name(answers: di
     assert [shapes[0] for shapes in answer["shapes"]] == [[6, 4], [6, 7], [6, 4]]
     assert "dense/kernel" in answer["difference"]
     assert "(6, 4) and (6, 7)" in answer["difference"]
+
+
+@pytest.mark.slow
+def test_models_that_stop_leave_fewer_chunks(answers: dict[str, Any], folder: Path) -> None:
+    answer = _answer(answers, folder, "compacted")
+    left = [sum(epochs > epoch for epochs in answer["trained"]) for epoch in range(max(answer["trained"]))]
+    assert len(set(left)) > 1, "they must stop at different epochs, or this shows nothing"
+    assert answer["epochs"] == [[models, -(-models // 2)] for models in left]
+
+
+@pytest.mark.slow
+def test_a_group_of_keras_is_cut_where_memory_is_short(answers: dict[str, Any], folder: Path) -> None:
+    answer = _answer(answers, folder, "little_memory")
+    assert all("5 models, 2 at a time" in how for how in answer["little"]), answer["little"]
+    assert all("5 models, 5 at a time" in how for how in answer["much"]), answer["much"]
+    assert answer["apart"] < 1e-5
 
 
 @pytest.mark.slow

@@ -17,9 +17,18 @@ with light():
         optimizer.zero_grad()
         module(torch.ones(2, 3)).sum().backward()
         optimizer.step()
-    assert not [name for name in sys.modules if name.startswith(NAME + ".")], "the compiler was imported"
+    scored = torch.func.vmap(torch.nn.functional.cross_entropy)
+    scored(torch.zeros(2, 4, 3), torch.zeros(2, 4, dtype=torch.int64))
+    try:
+        scored(torch.zeros(2, 4, 3), torch.zeros(2, 5, dtype=torch.int64))
+    except (RuntimeError, ValueError) as error:
+        assert "size" in str(error)  # checks are made as ever
+    else:
+        raise AssertionError("4 rows, and 5 targets")
+    assert not [name for name in sys.modules if name.startswith((NAME + ".", "sympy"))], "the compiler was imported"
 assert NAME not in sys.modules
 assert "_dynamo" not in vars(torch)
+assert torch._check_with.__module__ == "torch"
 
 with light():
     doubled = torch.compile(lambda x: 2 * x, backend="eager")

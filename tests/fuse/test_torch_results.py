@@ -11,6 +11,7 @@ import torch_cases as cases
 
 from tenfold.errors import BadCall
 from tenfold.fuse import chunks
+from tenfold.verbs.explain import explain
 
 RATES = [{"lr": 0.01 * place, "seed": place} for place in range(1, 4)]
 
@@ -23,6 +24,28 @@ def test_a_group_is_cut_where_memory_is_short(tmp_path: Path, monkeypatch: pytes
     _, size, why = workshop.stack(models, 36, None)
     assert (size, len(whole)) == (2, len(RATES)), "the fewest that are still a group"
     assert why.startswith(f"{len(RATES)} models, 2 at a time")
+
+
+def test_models_whose_optimizers_are_alike_are_neighbours_and_results_have_their_own_places(tmp_path: Path) -> None:
+    fit = cases.fit_of("dense")
+    mixed = [{"lr": rate, "seed": seed} for seed in range(3) for rate in (0.01, 0.1)]
+    workshop, _, models = cases.taken(fit, mixed)
+    assert workshop.same(models) == [[0, 2, 4, 1, 3, 5]]
+    found = cases.together(fit, mixed, tmp_path / "mixed")
+    apart = [one for rate in (0, 1) for one in cases.together(fit, mixed[rate::2], tmp_path / f"apart-{rate}")]
+    for one, other in zip([*found[::2], *found[1::2]], apart, strict=True):
+        cases.check_same(one, other.history, other.weights)
+
+
+@pytest.mark.parametrize("how", ["fused", "looped"])
+def test_what_training_takes_is_expected_beforehand(how: str) -> None:
+    plans = [explain(cases.fit_of("dense", how=how, batch_size=size), RATES, engine="serial") for size in (12, 36)]
+    parameters = sum(tensor.nbytes for tensor in cases.module("dense").parameters())
+    few, many = ([finding.nbytes for finding in plan.findings] for plan in plans)
+    assert all(finding.seconds > 0 for plan in plans for finding in plan.findings)
+    assert 3 * parameters < few[0] < 100 * parameters, "weights, Adam's memory, and little else"
+    # What goes in, out of the hidden layer and out of the ReLU is kept for each row, if only of one model.
+    assert many[0] - few[0] > 24 * 4 * (6 + 8 + 8) / len(RATES)
 
 
 def test_a_result_is_a_module_again_and_a_file(tmp_path: Path) -> None:

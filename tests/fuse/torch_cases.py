@@ -274,7 +274,6 @@ UNUSUAL: dict[str, tuple[str, Any]] = {
         ),
     ),
     "maximize": ("Adam(maximize=True)", lambda m, f, o: (m, f, torch.optim.Adam(m.parameters(), maximize=True))),
-    "schedule": ("a learning-rate scheduler", lambda m, f, o: torch.optim.lr_scheduler.StepLR(o, 2) and None),
     "hook": ("has hooks", lambda m, f, o: m[0].register_forward_hook(lambda *_: None) and None),
     "parameter hook": (
         "the parameter 0.weight has hooks",

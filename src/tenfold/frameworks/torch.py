@@ -29,8 +29,7 @@ class Member(Framework):
         import torch
 
         before = torch.get_num_threads()
-        if before == seat.threads:
-            return None
+        # Also where it is that number already: threadpoolctl may have set OpenMP's, and cannot reach PyTorch's own MKL.
         torch.set_num_threads(seat.threads)
         return lambda: torch.set_num_threads(before)
 

@@ -26,8 +26,8 @@ from tenfold.fuse.result import Weights
 class Stack(Protocol):
     """Models of one program, in training; used by one thread. Arrays have a row for each model, in a fixed order.
 
-    An epoch is `begin`, `train` for each block of data, `logs`; scoring is `begin`, `test`, `logs`. What one model
-    does, a NaN included, never changes another's numbers.
+    An epoch is `begin`, `train` for each block of data, `logs`; scoring is `begin`, `test`, `logs`; then `close`. What
+    one model does, a NaN included, never changes another's numbers.
     """
 
     def __len__(self) -> int: ...
@@ -43,6 +43,9 @@ class Stack(Protocol):
 
     def logs(self) -> dict[str, numpy.ndarray]:
         """Loss and metrics since `begin`."""
+
+    def close(self, logs: dict[str, numpy.ndarray]) -> None:
+        """An epoch is over, and this is what is known of it: learning rates that depend on epochs change."""
 
     def outputs(self, block: Columns, rows: numpy.ndarray | None, done: Sequence[int], *, best: bool) -> list[Outputs]:
         """What these models give for the block, or their own rows of it, with the weights of now or the remembered.
@@ -81,6 +84,9 @@ class Workshop(Protocol):
         `rows` is how many each is trained on; `chunk` repeats what was chosen before, so that a run that is continued
         gives the same numbers.
         """
+
+    def nbytes(self, model: Any) -> int:
+        """What a model needs while a step of it is taken: its variables, and what is computed with them."""
 
     def portrait(self, model: Any) -> Portrait:
         """What a model looks like, to say why two are not one program."""

@@ -145,11 +145,11 @@ def kind_of(built: Any) -> str:
                 "build returned a Keras model that is not compiled; end it with model.compile(optimizer, loss)"
             )
         return "keras"
-    if isinstance(built, tuple) and len(built) == 3 and hasattr(built[0], "state_dict") and callable(built[1]):
+    if isinstance(built, tuple) and len(built) in (3, 4) and hasattr(built[0], "state_dict") and callable(built[1]):
         return "torch"
     raise BadCall(
         f"build returned {type(built).__name__}: expected a compiled Keras 3 model, "
-        "or (module, loss, optimizer) for PyTorch"
+        "or (module, loss, optimizer) for PyTorch, with a learning-rate scheduler as the fourth where there is one"
     )
 
 

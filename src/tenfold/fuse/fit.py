@@ -49,7 +49,7 @@ class Fit:
         outputs: bool = False,
         how: How = "auto",
     ) -> None:
-        """`build(**params)` returns a compiled Keras 3 model, or (module, loss, optimizer) for PyTorch.
+        """`build(**params)` returns a compiled Keras 3 model, or (module, loss, optimizer[, scheduler]) for PyTorch.
 
         data            (x, y) or (x, y, sample_weight): arrays, memmaps, names of .npy files, dicts of inputs; or a
                         folder with x.npy and y.npy. Files above 1 GiB are streamed

@@ -69,7 +69,9 @@ class Group:
                 self._stack.begin()
                 scored = True
             self._stack.test(block, rows)
-        return logs | ({f"val_{name}": values for name, values in self._stack.logs().items()} if scored else {})
+        logs |= {f"val_{name}": values for name, values in self._stack.logs().items()} if scored else {}
+        self._stack.close(logs)
+        return logs
 
     def _note(self, epoch: int, logs: dict[str, numpy.ndarray]) -> None:
         better = []

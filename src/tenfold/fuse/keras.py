@@ -12,10 +12,11 @@ from tenfold.fuse import blueprint as blueprints
 from tenfold.fuse import chunks
 from tenfold.fuse.blueprint import Blueprint, Built, Drawings, Samples
 from tenfold.fuse.building import add_metrics
+from tenfold.fuse.code import Code
 from tenfold.fuse.columns import leaves, mapped
 from tenfold.fuse.portrait import Portrait
 from tenfold.fuse.reading import Reading
-from tenfold.fuse.xla import Code, Stack
+from tenfold.fuse.xla import Stack
 
 if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
@@ -58,6 +59,11 @@ class KerasWorkshop:
             groups.setdefault(self._keys(built.blueprint), []).append(place)
         return list(groups.values())
 
+    def nbytes(self, model: Built) -> int:
+        """Its variables twice, and what a step computes."""
+        state = sum(array.nbytes for array in leaves(model.state))
+        return int(2 * state + model.blueprint.traced("train", self._fit.batch_size).nbytes)
+
     def portrait(self, model: Built) -> Portrait:
         return model.blueprint.portrait()
 
@@ -66,6 +72,8 @@ class KerasWorkshop:
         if self._fit.steady:
             chunk = chunk or self._sizes(code, models)[0]
             return Stack(code, models, chunk), chunk, chunks.words(len(models), chunk)
+        if chunk is None and len(models) <= AT_A_TIME:
+            chunk = code.fitting(len(models))
         if chunk is not None:
             return Stack(code, models, chunk), chunk, f"{chunks.words(len(models), chunk)}, as before"
         best: tuple[float, int, Stack] | None = None
@@ -103,7 +111,9 @@ class KerasWorkshop:
         count = AT_A_TIME if self._fit.steady else len(models)
         work = unique[0].traced("train", size).nbytes * count * self._fit.epochs * max(1, rows // size)
         hasty = work / BYTES_A_SECOND < HASTY_BELOW
-        key = (self._keys(unique[0]), size, hasty, lifted or numbers.pop())
+        own = (self._keys(unique[0]), size, hasty)
+        lifted |= (*own, True) in _codes  # compiled for others, and good for this one, too
+        key = (*own, lifted or numbers.pop())
         if key not in _codes:
             while len(_codes) >= 8:
                 _codes.pop(next(iter(_codes)))
@@ -118,10 +128,10 @@ class KerasWorkshop:
         count = AT_A_TIME if self._fit.steady else len(models)
         if self._fit.how == "looped":
             return [1]
-        most = max(1, min(count, int(chunks.room() / self._bytes_a_model(models[0]))))
+        fit_in = max(1, int(chunks.room() / self.nbytes(models[0])))
         if jax.default_backend() != "cpu":
-            return [chunks.even(count, most)]
-        few = chunks.even(count, min(most, AT_A_TIME))
+            return [chunks.even(count, min(count, fit_in))]
+        few = _shared_size(chunks.even(count, min(fit_in, AT_A_TIME)), min(fit_in, AT_A_TIME))
         if self._fit.how == "fused":
             return [few]
         convolves = "conv_general_dilated" in code.blueprint.traced("train", self._fit.batch_size).operations
@@ -134,10 +144,10 @@ class KerasWorkshop:
         order = numpy.broadcast_to(numpy.arange(count, dtype=numpy.int32), (len(stack), count))
         return stack.seconds_a_step(self._block, order, TRIAL_STEPS)
 
-    def _bytes_a_model(self, built: Built) -> int:
-        """What a model needs while it is trained: its variables twice, and what a step keeps for the way back."""
-        state = sum(array.nbytes for array in leaves(built.state))
-        return int(2 * state + built.blueprint.traced("train", self._fit.batch_size).nbytes)
+
+def _shared_size(size: int, most: int) -> int:
+    """A size that workers with a model more or less come to as well, so that one of them compiles for both."""
+    return next((step for step in (1, 2, 3, 5, 8) if size <= step <= most), size)
 
 
 def _bytes(numbers: Sequence[Any]) -> bytes:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
 
 
+Part = Callable[[int, numpy.ndarray], numpy.ndarray]
+"""Which of the rows of a batch a worker has; the batch is known by its number, too."""
+
+
 class Reading:
     """The data of a `Fit` for models that have rows of their own, or not."""
 
@@ -56,6 +60,35 @@ class Reading:
                 if place >= after:
                     yield block, orders[0][start : start + size]
                 place += 1
+
+    def shares(
+        self, member: Member, epoch: int, after: int, part: Part
+    ) -> Iterator[tuple[Columns, numpy.ndarray, numpy.ndarray]]:
+        """The same for one of several workers: a block, its part of the rows of it, and the rows of the whole batch.
+
+        Of a stream, nothing but its part is read, and the rows of its part are those of what was read.
+        """
+        cuts, place = [], 0
+        for block, orders in self.orders([member], epoch):
+            batches = _batches(orders[0], self._fit.batch_size)
+            left = batches[max(0, after - place) :]
+            if left:
+                cuts.append((block, left, place + len(batches) - len(left)))
+            place += len(batches)
+        return _shared(cuts, part)
+
+    def scored_shares(
+        self, member: Member, part: Part, size: int | None = None
+    ) -> Iterator[tuple[Columns, numpy.ndarray, numpy.ndarray]]:
+        """Rows to score in the same way, so many at a time, or a block at a time."""
+        cuts, place = [], 0
+        for block in self._scored:
+            own = self._fit.own_validation(member)
+            rows = self._fit.validation_rows(member) if own else numpy.arange(len(block), dtype=numpy.int32)
+            batches = _batches(rows, size or max(1, len(rows)))
+            cuts.append((block, batches, place))
+            place += len(batches)
+        return _shared(cuts, part)
 
     def orders(self, members: Sequence[Member], epoch: int) -> list[tuple[Columns, numpy.ndarray]]:
         """The same, with nothing read yet."""
@@ -115,7 +148,7 @@ class Reading:
 
 
 class Held:
-    """Blocks as a framework wants them. The last two are kept, to train on and to score; those of a stream are not."""
+    """Blocks as a framework wants them. The last two are kept, to train on and to score; of a stream, the last one."""
 
     def __init__(self, convert: Callable[[Columns], Any]) -> None:
         self._convert = convert
@@ -125,26 +158,67 @@ class Held:
         for known, found in self._known:
             if known is block:
                 return found
+        if block.passing:  # the one before it goes first: there is never room for both
+            self._known = [(known, found) for known, found in self._known if not known.passing]
         found = self._convert(block)
-        if not block.passing:
-            self._known = [*self._known[-1:], (block, found)]
+        self._known = [*self._known[-1:], (block, found)]
         return found
 
 
-def _ahead(blocks: list[Columns]) -> Iterator[Columns]:
-    """Read the next block while the last one is used. What is not streamed is used as it is, where it lies."""
+def _batches(rows: numpy.ndarray, size: int) -> list[numpy.ndarray]:
+    return [rows[start : start + size] for start in range(0, len(rows), size)]
+
+
+def _shared(
+    cuts: Sequence[tuple[Columns, list[numpy.ndarray], int]], part: Part
+) -> Iterator[tuple[Columns, numpy.ndarray, numpy.ndarray]]:
+    """Blocks, their batches and the number of the first of them, seen by one who has a part of each batch."""
+    parts = [[part(number + n, rows) for n, rows in enumerate(batches)] for _, batches, number in cuts]
+    wanted = [_wanted(block, own, batches[0]) for (block, batches, _), own in zip(cuts, parts, strict=True)]
+    blocks = _ahead([block for block, _, _ in cuts], wanted)
+    for block, (_, batches, _), own, read in zip(blocks, cuts, parts, wanted, strict=True):
+        for rows, share in zip(batches, own, strict=True):
+            yield block, share if read is None else numpy.searchsorted(read, share).astype(numpy.int32), rows
+
+
+def _wanted(block: Columns, own: list[numpy.ndarray], batch: numpy.ndarray) -> numpy.ndarray | None:
+    """Which rows are read of a block, in the order in which they lie; one at least, for shapes. None for all."""
+    if not block.streams:
+        return None
+    found = numpy.unique(numpy.concatenate(own))
+    return found if len(found) else batch[:1]
+
+
+def own_rows(block: Columns, rows: numpy.ndarray) -> tuple[Columns, numpy.ndarray]:
+    """A block that has these rows, and which of it they are. Of a stream, nothing else is read."""
+    if not block.streams:
+        return block, rows
+    return _read(block, rows), numpy.arange(len(rows), dtype=numpy.int32)
+
+
+def _ahead(blocks: list[Columns], wanted: Sequence[numpy.ndarray | None] | None = None) -> Iterator[Columns]:
+    """Read the next block while the last one is used, or some rows of it.
+
+    What is not streamed is used as it is, where it lies.
+    """
     if len(blocks) == 0 or not blocks[0].streams:
         yield from blocks
         return
+    parts = [None] * len(blocks) if wanted is None else wanted
     with ThreadPoolExecutor(1, thread_name_prefix="tenfold-read") as reader:
-        coming = reader.submit(_read, blocks[0])
-        for following in [*blocks[1:], None]:
+        coming = reader.submit(_read, blocks[0], parts[0])
+        for following in [*zip(blocks[1:], parts[1:], strict=True), None]:
             block = coming.result()
             if following is not None:
-                coming = reader.submit(_read, following)
+                coming = reader.submit(_read, *following)
             yield block
 
 
-def _read(block: Columns) -> Columns:
-    x, y, weight = mapped(lambda array: None if array is None else numpy.array(array), (block.x, block.y, block.weight))
+def _read(block: Columns, rows: numpy.ndarray | None = None) -> Columns:
+    def read(array: numpy.ndarray | None) -> numpy.ndarray | None:
+        if array is None:
+            return None
+        return numpy.array(array) if rows is None else numpy.asarray(array[rows])  # numbers of rows make a copy
+
+    x, y, weight = mapped(read, (block.x, block.y, block.weight))
     return Columns(x, y, weight, passing=True)

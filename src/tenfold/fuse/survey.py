@@ -36,7 +36,7 @@ class Finding:
     step_seconds: float
     """How long a step of its whole group takes."""
     nbytes: int
-    """Memory of its variables, while it is trained."""
+    """Its share of the memory that its group takes in training: what is kept of all, and a chunk at work."""
     rows: tuple[int, int]
     """How many train it, and how many score it."""
     portrait: Portrait | None
@@ -108,7 +108,8 @@ def _look(fit: Fit, workshop: Workshop, members: Sequence[Member], models: dict[
         steps = max(1, rows[0] // fit.batch_size)
         step = _seconds_a_step(fit, stack, own, steps)
         seconds = (ready + step * steps * fit.epochs) / len(own)
-        nbytes = len(pickle.dumps(stack.snapshot(), protocol=5)) // len(own)
+        kept = len(pickle.dumps(stack.snapshot(), protocol=5))
+        nbytes = (kept + chunk * workshop.nbytes(models[places[0]])) // len(own)
         how = f"{'fused' if chunk > 1 else 'looped'}: {why}"
         finding = Finding(str(own[0].index), how, seconds, step, nbytes, rows, workshop.portrait(models[places[0]]))
         found |= dict.fromkeys([member.index for member in own], finding)

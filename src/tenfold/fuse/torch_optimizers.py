@@ -39,24 +39,32 @@ class Settings:
     """The rest, which may differ."""
 
 
-def read(optimizer: Any) -> Settings | str:
-    """What it does, or why it has no stacked form, in words."""
+def read(optimizer: Any, *, scheduled: bool = False) -> Settings | str:
+    """What it does, or why it has no stacked form, in words; `scheduled` where a scheduler sets its numbers."""
     name = type(optimizer).__name__
     if name not in KINDS or type(optimizer) is not getattr(torch.optim, name):
         return f"the optimizer {name} has no fused form; those that have are {', '.join(KINDS)}"
-    groups = [{key: value for key, value in g.items() if key not in IRRELEVANT} for g in optimizer.param_groups]
+    names = [key for key in optimizer.defaults if key not in IRRELEVANT]  # schedulers leave notes beside these
+    groups = [{key: group[key] for key in names} for group in optimizer.param_groups]
     if any(group != groups[0] for group in groups):
         return f"the optimizer {name} has several groups of parameters with different settings"
     obstacles = {
-        "a learning-rate scheduler is attached to the optimizer": "initial_lr" in groups[0],
         f"{name}(maximize=True) has no fused form": groups[0].pop("maximize", False),
         f"{name}(differentiable=True) has no fused form": groups[0].pop("differentiable", False),
         "the optimizer has taken steps already": bool(optimizer.state),
         "the optimizer has hooks": bool(optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks),
-        "the optimizer has a step of its own": "step" in vars(optimizer),
+        "the optimizer has a step of its own": _own_step(optimizer, scheduled=scheduled),
     }
     found = next((reason for reason, holds in obstacles.items() if holds), None)
     return found or _settings(name, groups[0])
+
+
+def _own_step(optimizer: Any, *, scheduled: bool) -> bool:
+    """Whether somebody has changed how it steps; a scheduler puts a function there that counts the class's own."""
+    step = vars(optimizer).get("step")
+    if step is None or not scheduled:
+        return step is not None
+    return getattr(step, "__wrapped__", None) is not type(optimizer).step
 
 
 def _settings(name: str, group: dict[str, Any]) -> Settings:
@@ -77,7 +85,7 @@ class Updates:
         first = settings[0]
         self._flags = first.flags
         self._rule = {"SGD": _sgd, "RMSprop": _rmsprop, "NAdam": _nadam}.get(first.kind, _adam)
-        self._numbers = {name: numpy.array([one.numbers[name] for one in settings]) for name in first.numbers}
+        self.use(settings)
         self._steps = numpy.zeros(len(settings), numpy.int64)
         self._products = numpy.ones(len(settings))
         self._slots = [[torch.zeros_like(p) for p in parameters] for _ in range(self._slots_needed(first.kind))]
@@ -85,6 +93,10 @@ class Updates:
     def _slots_needed(self, kind: str) -> int:
         extra = sum(flag in self._flags for flag in ("amsgrad", "centered", "momentum"))
         return {"SGD": 0, "RMSprop": 1}.get(kind, 2) + extra
+
+    def use(self, settings: Sequence[Settings]) -> None:
+        """Step with these numbers from now on."""
+        self._numbers = {name: numpy.array([one.numbers[name] for one in settings]) for name in settings[0].numbers}
 
     def step(self, cut: slice, parameters: Tensors, gradients: Tensors) -> None:
         """Take one step with the models of a cut, in place; the gradients are used up."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy
 import torch
@@ -24,6 +24,7 @@ from tenfold.fuse.outputs import Outputs, each, joined
 from tenfold.fuse.reading import Reading
 from tenfold.fuse.result import FitResult
 from tenfold.fuse.stopping import Patience
+from tenfold.fuse.torch_schedule import Schedule, faults
 from tenfold.fuse.torch_step import (
     TEST_ROWS,
     Blocks,
@@ -45,19 +46,32 @@ if TYPE_CHECKING:
 Weights = dict[str, numpy.ndarray]
 
 
-def unpacked(built: Any) -> tuple[Any, Any, Any]:
+class Parts(NamedTuple):
+    """What `build` returned."""
+
+    module: Any
+    loss: Any
+    optimizer: Any
+    schedule: Schedule | None = None
+    """Of the optimizer's numbers, where `build` returned a scheduler."""
+
+
+def unpacked(built: Any) -> Parts:
     """What `build` returned, looked at."""
-    module, loss, optimizer = built
-    faults = []
+    module, loss, optimizer, scheduler = (*built, None)[:4]
+    found = []
     if not isinstance(module, torch.nn.Module):
-        faults.append(f"module is of {type(module).__name__}, expected a torch.nn.Module")
+        found.append(f"module is of {type(module).__name__}, expected a torch.nn.Module")
     if not callable(loss):
-        faults.append(f"loss is {loss!r}, expected a function of (outputs, targets)")
+        found.append(f"loss is {loss!r}, expected a function of (outputs, targets)")
     if not isinstance(optimizer, torch.optim.Optimizer):
-        faults.append(f"optimizer is of {type(optimizer).__name__}, expected one of torch.optim")
-    if faults:
-        raise BadCall(f"build returned (module, loss, optimizer) where {'; '.join(faults)}")
-    return module, loss, optimizer
+        found.append(f"optimizer is of {type(optimizer).__name__}, expected one of torch.optim")
+    else:
+        found += faults(scheduler, optimizer)
+    if found:
+        fourth = "" if scheduler is None else ", scheduler"
+        raise BadCall(f"build returned (module, loss, optimizer{fourth}) where {'; '.join(found)}")
+    return Parts(module, loss, optimizer, None if scheduler is None else Schedule(scheduler, optimizer))
 
 
 def train(fit: Fit, member: Member, built: Any, how: str) -> FitResult:
@@ -120,14 +134,16 @@ def _one_epoch(single: Single, reading: Reading, member: Member, blocks: Blocks,
     single.begin()
     for block, rows in reading.validation([member]):
         single.test(blocks.tensors(block), None if rows is None else blocks.rows(rows[0]))
-    return logs | {f"val_{name}": value for name, value in single.logs().items()}
+    logs |= {f"val_{name}": value for name, value in single.logs().items()}
+    single.close(logs)
+    return logs
 
 
 class Single:
     """One model in training, with random numbers of its own."""
 
-    def __init__(self, built: tuple[Any, Any, Any], metrics: Sequence[Any], size: int, randomness: Randomness) -> None:
-        self.module, self.loss, self.optimizer = built
+    def __init__(self, built: Parts, metrics: Sequence[Any], size: int, randomness: Randomness) -> None:
+        self.module, self.loss, self.optimizer, self._schedule = built
         self.objective = Objective(self.loss, metrics)
         self.randomness = randomness
         self._batch_size = size
@@ -194,6 +210,11 @@ class Single:
             return {}
         return {name: value / self._rows for name, value in zip(self.objective.names, self._sums, strict=True)}
 
+    def close(self, logs: dict[str, float]) -> None:
+        """An epoch is over, with these logs."""
+        if self._schedule is not None:
+            self._schedule.step(logs)
+
     def weights(self) -> Weights:
         """As `state_dict` orders them."""
         state = self.module.state_dict()
@@ -202,16 +223,19 @@ class Single:
     def state(self) -> bytes:
         """Everything that training goes on from."""
         tensors = (self.module.state_dict(), dict(self.module.named_buffers()))  # a state_dict may leave buffers out
-        return pickle.dumps((*tensors, self.optimizer.state_dict(), self.randomness), protocol=5)
+        schedule = () if self._schedule is None else (self._schedule.state,)
+        return pickle.dumps((*tensors, self.optimizer.state_dict(), self.randomness, *schedule), protocol=5)
 
     def put(self, state: bytes) -> None:
         """Go on from a `state`."""
-        module, buffers, optimizer, self.randomness = pickle.loads(state)
+        module, buffers, optimizer, self.randomness, *schedule = pickle.loads(state)
         self.module.load_state_dict(module)
         for name, buffer in self.module.named_buffers():
             buffer.copy_(buffers[name])
         # Its settings are those that it was built with: a study may go on with others.
         self.optimizer.load_state_dict({**optimizer, "param_groups": self.optimizer.state_dict()["param_groups"]})
+        if self._schedule is not None:
+            self._schedule.put(*schedule)
 
     def _forward(self, data: Data) -> tuple[Any, list[Any]]:
         x, y, weight = data
@@ -256,6 +280,10 @@ class Looped:
     def logs(self) -> dict[str, numpy.ndarray]:
         found = [model.logs() for model in self._models]
         return {name: numpy.array([logs[name] for logs in found]) for name in found[0]}
+
+    def close(self, logs: dict[str, numpy.ndarray]) -> None:
+        for row, model in enumerate(self._models):
+            model.close({name: float(values[row]) for name, values in logs.items()})
 
     def remember(self, better: Sequence[int]) -> None:
         for row in better:

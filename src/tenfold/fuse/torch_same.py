@@ -25,9 +25,9 @@ OWN = ("_parameters", "_buffers", "_modules")
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
-def describe(built: tuple[Any, Any, Any], flags: tuple[str, ...] | None, obstacle: str | None) -> dict[str, Any]:
+def describe(built: Any, flags: tuple[str, ...] | None, obstacle: str | None) -> dict[str, Any]:
     """Everything that models of one program have in common."""
-    module, loss, optimizer = built
+    module, loss, optimizer, schedule = built
     facts: dict[str, Any] = {}
     own = {id(tensor): name for name, tensor in (*module.named_parameters(), *module.named_buffers())}
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
@@ -45,6 +45,7 @@ def describe(built: tuple[Any, Any, Any], flags: tuple[str, ...] | None, obstacl
     facts["the loss"] = _value(dict(loss.state_dict()) if isinstance(loss, torch.nn.Module) else loss, {})
     facts["the class of the optimizer"] = type(optimizer)
     facts["the switches of the optimizer"] = flags
+    facts["whether there is a scheduler"] = schedule is not None
     facts[OBSTACLE] = obstacle or next(_obstacles(built, facts, held - own.keys()), None)
     return facts
 
@@ -87,9 +88,9 @@ def _value(value: Any, own: dict[int, str]) -> Any:
         return type(value), id(value)
 
 
-def _obstacles(built: tuple[Any, Any, Any], facts: dict[str, Any], strangers: set[int]) -> Iterator[str]:
+def _obstacles(built: Any, facts: dict[str, Any], strangers: set[int]) -> Iterator[str]:
     """Why a module cannot be fused, whatever its neighbours."""
-    module, loss, _ = built
+    module, loss, *_ = built
     for name, value in facts.items():
         if name.startswith("the attribute ") and _has_weight(value):
             yield f"{name} ({_class_at(module, name)}) holds weights besides the parameters"

@@ -12,8 +12,10 @@ from torch.func import functional_call, vmap
 
 from tenfold.fuse.columns import Columns, mapped
 from tenfold.fuse.outputs import Outputs, each, joined
-from tenfold.fuse.torch_optimizers import Settings, Updates
+from tenfold.fuse.torch_optimizers import Settings, Updates, read
+from tenfold.fuse.torch_plain import Parts
 from tenfold.fuse.torch_same import OBSTACLE
+from tenfold.fuse.torch_schedule import Schedule
 from tenfold.fuse.torch_step import (
     TEST_ROWS,
     Blocks,
@@ -27,14 +29,15 @@ from tenfold.fuse.torch_step import (
     length,
     part,
 )
+from tenfold.work.run import Declined
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
     """What is kept of a model that was built."""
 
-    built: tuple[Any, Any, Any]
-    """Module, loss and optimizer."""
+    built: Parts
+    """Module, loss, optimizer, schedule."""
     randomness: Randomness
     """Where building it left the random numbers."""
     settings: Settings | None
@@ -54,7 +57,7 @@ class Fused:
     def __init__(
         self, models: Sequence[Model], metrics: Sequence[Any], batch_size: int, chunk: int, *, best: bool
     ) -> None:
-        self.module, loss, _ = models[0].built
+        self.module, loss, *_ = models[0].built
         self.objective = Objective(loss, metrics)
         self._batch_size, self._chunk, self._count = batch_size, chunk, len(models)
         facts = models[0].facts
@@ -69,6 +72,7 @@ class Fused:
         self._best = {name: tensor.clone() for name, tensor in self.tensors.items()} if best else {}
         settings = [model.settings for model in models if model.settings is not None]
         self.updates = Updates(settings, [self.tensors[name] for name in self.trained])
+        self._scheduled = [model for model in models if model.built.schedule is not None]  # all of them, or none
         self.blocks = Blocks(self.module)
         self.begin()
 
@@ -109,6 +113,26 @@ class Fused:
     def logs(self) -> dict[str, numpy.ndarray]:
         return dict(zip(self.objective.names, self._sums.cpu().numpy() / self._rows, strict=True))
 
+    def close(self, logs: dict[str, numpy.ndarray]) -> None:
+        """Each model's scheduler sets the numbers of its own optimizer, and the stack steps with these."""
+        for row, schedule in enumerate(self._schedules):
+            schedule.step({name: float(values[row]) for name, values in logs.items()})
+        self._follow_schedules()
+
+    @property
+    def _schedules(self) -> list[Schedule]:
+        return [model.built.schedule for model in self._scheduled if model.built.schedule is not None]
+
+    def _follow_schedules(self) -> None:
+        found = []
+        for model in self._scheduled:
+            settings = read(model.built.optimizer, scheduled=True)
+            if isinstance(settings, str) or model.settings is None or settings.flags != model.settings.flags:
+                raise Declined("its scheduler changes more than numbers of the optimizer")
+            found.append(settings)
+        if found:
+            self.updates.use(found)
+
     # -- between epochs -------------------------------------------------------------------------------------------
 
     def remember(self, better: Sequence[int]) -> None:
@@ -123,6 +147,7 @@ class Fused:
             {name: tensor[places] for name, tensor in tensors.items()} for tensors in (self.tensors, self._best)
         )
         self.updates.keep(rows)
+        self._scheduled = [self._scheduled[row] for row in rows] if self._scheduled else []
         self.begin()
 
     def weights(self, row: int, *, best: bool) -> dict[str, numpy.ndarray]:
@@ -158,9 +183,19 @@ class Fused:
         return functional_call(self.module, values, *arguments(x), tie_weights=self._ties)
 
     def snapshot(self) -> list[numpy.ndarray]:
-        return [as_array(t) for t in (*self.tensors.values(), *self._best.values(), *self.updates.state)]
+        found = [as_array(t) for t in (*self.tensors.values(), *self._best.values(), *self.updates.state)]
+        if self._scheduled:
+            found.append(numpy.empty((len(self), 1), object))  # as many numbers as there were epochs: no fixed shape
+            for row, schedule in enumerate(self._schedules):
+                found[-1][row, 0] = schedule.state
+        return found
 
     def restore(self, arrays: Sequence[numpy.ndarray]) -> None:
+        if self._scheduled:
+            *arrays, states = arrays
+            for schedule, state in zip(self._schedules, states[:, 0], strict=True):
+                schedule.put(state)
+            self._follow_schedules()
         found = iter([torch.from_numpy(numpy.array(array)).to(self.blocks.device) for array in arrays])
         self.tensors, self._best = ({name: next(found) for name in tensors} for tensors in (self.tensors, self._best))
         self.updates.put(list(found))

@@ -17,7 +17,7 @@ import torch
 
 from tenfold.fuse.columns import Columns
 from tenfold.fuse.torch_optimizers import SCALE_FREE
-from tenfold.fuse.torch_plain import Single
+from tenfold.fuse.torch_plain import Parts, Single
 from tenfold.fuse.torch_same import describe
 from tenfold.fuse.torch_stack import Fused, Model
 from tenfold.fuse.torch_step import Blocks, Data, batch, declining, line
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
 
 TRIAL_STEPS = 3
+BESIDES = 6  # times its parameters: they themselves, gradients, what optimizers remember, and what these compute with
 CLOSE = 1e-3  # of the largest gradient or step, within which the two ways must agree; rounding makes about 1e-6
 FACTORS = (1.0, -0.5)  # of the gradients of the trial's steps: the second shows what an optimizer remembers
 
@@ -67,6 +68,16 @@ class Trial:
             return f"the gradient of {noise} is zero but for rounding, and {kind} makes steps of that"
         return reason
 
+    def needed(self) -> int:
+        """Bytes that a model takes in training; of one that cannot be copied, those for any batch."""
+        try:
+            single = self._copy()
+        except Exception:
+            return BESIDES * int(sum(p.nbytes for p in self._model.built.module.parameters()))
+        trained = [name for name, parameter in single.module.named_parameters() if parameter.requires_grad]
+        with declining():
+            return rehearse(single, Blocks(single.module).tensors(self._sample), trained).nbytes
+
     def seconds_fused(self, fused: Fused) -> float:
         """A step of all of these."""
         rows = numpy.broadcast_to(numpy.arange(len(self._sample)), (len(fused), len(self._sample)))
@@ -80,12 +91,13 @@ class Trial:
         return _fastest(lambda: single.train(blocks.tensors(self._sample), rows))
 
     def _copy(self) -> Single:
-        built = copy.deepcopy(self._model.built)  # at once, so that the optimizer holds the copied parameters
-        return Single(built, self._fit.metrics, self._fit.batch_size, copy.copy(self._model.randomness))
+        *parts, _ = self._model.built  # epochs are not tried, so there is nothing for a scheduler to do
+        built = copy.deepcopy(parts)  # at once, so that the optimizer holds the copied parameters
+        return Single(Parts(*built), self._fit.metrics, self._fit.batch_size, copy.copy(self._model.randomness))
 
     def _facts(self, single: Single) -> dict[str, Any]:
         single.module.train()
-        return describe((single.module, single.loss, single.optimizer), None, None)
+        return describe((single.module, single.loss, single.optimizer, None), None, None)
 
     def _impure(self, single: Single, before: dict[str, Any]) -> str | None:
         """What the steps of a model have done besides changing its tensors."""
@@ -167,7 +179,7 @@ def rehearse(single: Single, data: Data, trained: Sequence[str]) -> Rehearsed:
     logs = single.logs()
     single.begin()
     single.test(data, None)
-    nbytes = 2 * sum(kept) + 6 * sum(p.nbytes for p in parameters.values())
+    nbytes = 2 * sum(kept) + BESIDES * sum(p.nbytes for p in parameters.values())
     every = {"train": logs, "test": single.logs(), "own": single.logs()}  # scored in two ways by a stack
     return Rehearsed(gradients, buffers, start, moved, every, nbytes)
 

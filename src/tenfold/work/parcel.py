@@ -20,7 +20,7 @@ import pickle
 import struct
 import tempfile
 from collections import ChainMap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import IO, Any
@@ -30,6 +30,7 @@ import cloudpickle
 from tenfold import frameworks
 from tenfold.errors import BadCall
 from tenfold.work import mapped
+from tenfold.work.filling import fill
 
 PROTOCOL = 5
 BESIDE = 64 << 10  # a buffer from this size on stays out of the pickle
@@ -57,26 +58,25 @@ class Parcel:
     def size(self) -> int:
         return len(self.body) + sum(buffer.nbytes for buffer in self.buffers)
 
-    @property
-    def length(self) -> int:
-        """Bytes of the layout above."""
-        place = _COUNT.size + 8 * (len(self.buffers) + 1) + len(self.body)
+    def pieces(self) -> Iterator[tuple[int, memoryview]]:
+        """The layout above: what is where. The bytes between pieces are zero."""
+        sizes = [len(self.body), *[buffer.nbytes for buffer in self.buffers]]
+        head = _COUNT.pack(len(self.buffers)) + struct.pack(f"<{len(sizes)}Q", *sizes)
+        yield 0, memoryview(head + self.body)
+        place = len(head) + len(self.body)
         for buffer in self.buffers:
-            place += -place % ALIGNMENT + buffer.nbytes
-        return place
+            place += -place % ALIGNMENT
+            yield place, buffer
+            place += buffer.nbytes
 
     def write(self, file: IO[bytes]) -> int:
         """Write the layout above; returns its length."""
-        sizes = [len(self.body), *[buffer.nbytes for buffer in self.buffers]]
-        head = _COUNT.pack(len(self.buffers)) + struct.pack(f"<{len(sizes)}Q", *sizes)
-        file.write(head + self.body)
-        place = len(head) + len(self.body)
-        for buffer in self.buffers:
-            padding = -place % ALIGNMENT
-            file.write(bytes(padding))
-            file.write(buffer)
-            place += padding + buffer.nbytes
-        return place
+        length = 0
+        for place, piece in self.pieces():
+            file.write(bytes(place - length))
+            file.write(piece)
+            length = place + piece.nbytes
+        return length
 
     def to_bytes(self) -> bytes:
         file = io.BytesIO()
@@ -156,18 +156,20 @@ def shared(parcel: Parcel | Sealed) -> int:
 def shared_soon(parcel: Parcel) -> tuple[int, Future[None]]:
     """The same at once: a thread fills it, and whoever opens it anew waits with `wait_for`."""
     handle = _nameless()
-    os.ftruncate(handle, parcel.length)
+    pieces = list(parcel.pieces())
+    place, last = pieces[-1]
+    os.ftruncate(handle, place + last.nbytes)
     fcntl.flock(handle, fcntl.LOCK_EX)
     filler = ThreadPoolExecutor(1, "tenfold-filler")
-    filling = filler.submit(_fill, handle, parcel)
+    filling = filler.submit(_fill, handle, pieces)
     filler.shutdown(wait=False)
     return handle, filling
 
 
-def _fill(handle: int, parcel: Parcel) -> None:
+def _fill(handle: int, pieces: Sequence[tuple[int, memoryview]]) -> None:
     try:
-        with open(handle, "r+b", closefd=False) as file:
-            parcel.write(file)
+        for place, piece in pieces:
+            fill(handle, place, piece)
     except BaseException:
         os.ftruncate(handle, 0)  # nobody shall take the half of it for the whole
         raise

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from tenfold import frameworks
 from tenfold.machine import SEAT_VARIABLE
 from tenfold.plan.seats import Seat
+from tenfold.work import heap
 
 
 def variables(seat: Seat, environment: Mapping[str, str]) -> dict[str, str]:
@@ -35,6 +36,7 @@ def settle(seat: Seat, environment: Mapping[str, str], *, loaded_threads: int | 
     if seat.cores and hasattr(os, "sched_setaffinity"):
         with contextlib.suppress(OSError):  # a core that was taken away since the plan was made
             os.sched_setaffinity(0, seat.cores)
+    heap.keep_freed()
     if seat.threads != loaded_threads:
         for member in frameworks.imported():
             member.settle(seat)
