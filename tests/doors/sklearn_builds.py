@@ -91,3 +91,24 @@ def torch_images(n_classes: int, lr: float = 0.1) -> tuple[Any, Any, Any]:
 
     module = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32, n_classes))
     return module, nn.CrossEntropyLoss(), torch.optim.Adam(module.parameters(), lr)
+
+
+def torch_counted(n_features: int, n_classes: int, file: str, lr: float = 0.1) -> tuple[Any, Any, Any]:
+    """Writes a line for each step that its optimizer takes; which has no fused form for that reason."""
+    import torch
+    from torch import nn
+
+    class Counted(torch.optim.SGD):
+        def step(self, closure: Any = None) -> None:
+            with open(file, "a") as lines:
+                lines.write(f"{lr}\n")
+            super().step(closure)
+
+    module = nn.Linear(n_features, n_classes).double()
+    return module, nn.CrossEntropyLoss(), Counted(module.parameters(), lr)
+
+
+def torch_counted_schedule(n_features: int, n_classes: int, file: str, epochs: int, lr: float = 0.1) -> Any:
+    """The same, for a schedule that ends with the last epoch."""
+    assert epochs == 9, "a part of the training is no reason for another schedule"
+    return torch_counted(n_features, n_classes, file, lr)

@@ -101,7 +101,7 @@ IN_OUR_WORDS = [
     (r"^(\s+)from joblib\.externals\.loky import get_", r"\1from kept import get_"),
     # It only asks whether there is one; the import would take each worker half a second.
     (r"^(\s+)import distributed$", r'\1distributed = __import__("importlib.util").util.find_spec("distributed")'),
-    # One Parallel does not end another's workers: what loky refuses is done.
+    # OTHERWISE in test_joblib_own_suite says why.
     (r'\("tenfold", True\),\n(\s+)\("threading", False\)', r'("tenfold", False),\n\1("threading", False)'),
 ]
 """What is replaced in joblib's own tests, one after the other."""

@@ -46,6 +46,12 @@ def classifier(**settings: Any) -> TorchClassifier:
     return TorchClassifier(builds.torch_classes, **{"epochs": 15, "random_state": 0, "lr": 0.05, **settings})
 
 
+def scheduled(lr: float = 0.05) -> Any:
+    module, loss, _ = builds.torch_classes(4, 3)
+    optimizer = torch.optim.SGD(module.parameters(), lr)
+    return module, loss, optimizer, torch.optim.lr_scheduler.MultiStepLR(optimizer, [1, 2], 0.1)
+
+
 # -- parameters -------------------------------------------------------------------------------------------------------
 
 
@@ -239,6 +245,15 @@ def test_partial_fits_are_epochs_of_a_fit() -> None:
         parts.partial_fit(X, NAMES, classes=["high", "low", "middle"])
     assert parts.history_ == whole.history_
     numpy.testing.assert_array_equal(parts.predict_proba(X), whole.predict_proba(X))
+
+
+def test_partial_fits_go_on_with_a_schedule() -> None:
+    whole = TorchClassifier(scheduled, epochs=4, random_state=0).fit(X, NAMES)
+    parts = TorchClassifier(scheduled, random_state=0)
+    for _ in range(4):
+        parts.partial_fit(X, NAMES, classes=["high", "low", "middle"])
+        parts = pickle.loads(pickle.dumps(parts))
+    assert parts.history_ == whole.history_
 
 
 def test_partial_fit_goes_on_after_a_journey_and_after_a_fit() -> None:

@@ -74,10 +74,14 @@ def test_most_of_them_pass(found: Found, module: str, at_least: int) -> None:
     assert len(passed(found, those_of(module))) >= at_least
 
 
-def test_those_that_ask_for_jobs_pass_as_they_are(tmp_path: Path) -> None:
+def test_those_that_ask_for_jobs_and_those_that_cannot_have_two_pass_as_they_are(tmp_path: Path) -> None:
+    excused = {*IN_OTHER_PROCESSES, *IN_OTHER_PROCESSES_OF_VALIDATION, *WHICH_FAILS_FIRST}
     names = those_of(SEARCH, "n_jobs") | those_of(VALIDATION, "n_jobs")
     assert len(names) >= 5
-    as_they_are = suites.run(tmp_path, ["--pyargs", SEARCH, VALIDATION, "-k", " or ".join(sorted(names))])
-    assert len([name for name, (outcome, _) in as_they_are.items() if outcome == "passed"]) >= 5
-    faults = suites.compare(as_they_are, {}, WHICH_FAILS_FIRST)
+    chosen = " or ".join(sorted(names | excused))
+    as_they_are = suites.run(tmp_path, ["--pyargs", SEARCH, VALIDATION, "-k", chosen])
+    assert len(passed(as_they_are, names)) >= 5
+    for name in excused:
+        assert passed(as_they_are, {name}), f"{name} passes nowhere"
+    faults = suites.compare(as_they_are, {})
     assert not faults, "\n\n".join(faults)

@@ -189,6 +189,21 @@ def test_no_model_is_built_in_the_callers_process(tmp_path: Path) -> None:
     assert str(os.getpid()) in os.listdir(tmp_path)
 
 
+@pytest.mark.parametrize("standing", [True, False])
+def test_the_best_is_refitted_by_a_worker_of_the_search_where_all_have_the_same_settings(
+    standing: bool, tmp_path: Path
+) -> None:
+    def build(n_features: int, n_classes: int, lr: float) -> Any:
+        (tmp_path / f"{os.getpid()}").touch()
+        return builds.torch_classes(n_features, n_classes, lr)
+
+    grid = {"lr": [0.01, 0.1]} | ({} if standing else {"epochs": [1, 2]})
+    search = GridSearch(TorchClassifier(build, random_state=0), grid, cv=3, scoring=lambda *_: 0.5, n_jobs=1, **QUIET)
+    both(TorchClassifier(builds.torch_classes, random_state=0), grid, X, NAMES, cv=3)
+    search.fit(X, NAMES)
+    assert len(os.listdir(tmp_path)) == (1 if standing else 3)  # without: a search for each, and the first is refitted
+
+
 def test_candidates_are_fused_and_the_rest_is_said(tmp_path: Path) -> None:
     told: list[str] = []
 

@@ -71,6 +71,8 @@ def test_everything_that_cannot_work_is_one_message(iris: tuple[Any, Any]) -> No
         Search(SVC(), SPACE, trials=3, sampler="best", pruner="median").fit(*iris)
     with pytest.raises(BadCall, match="the first must be below the second"):
         Search(SVC(), {"C": tenfold.uniform(1, 0)}, trials=3).fit(*iris)
+    with pytest.raises(BadCall, match=r"sampler='pbt': expected one of 'tpe'.*'nsga', or a sampler of Optuna's"):
+        Search(SVC(), SPACE, trials=3, sampler="pbt").fit(*iris)
     with pytest.raises(BadCall, match="trials=None"):
         Search(SVC(), SPACE).fit(*iris)
 

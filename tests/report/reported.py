@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import numpy
 
 import tenfold
+from tenfold.cli import demo
+from tenfold.cli.workflow import Found, Step
+from tenfold.report.parts import Report
 from tenfold.scaling.cells import PARTS, Cell, Setting, Taken
 
 HOSTILE = "<script>alert('x')</script><img src=http://example.com/x.png>&\"'\x1b[31m\x00"
@@ -94,6 +98,32 @@ def predicted(folder: Path) -> Path:
     x = numpy.arange(400.0).reshape(100, 4)
     tenfold.predict(lambda rows: rows.mean(axis=1), x, to=folder / "predicted", engine="serial", progress=False)
     return folder / "predicted"
+
+
+def evaluated(folder: Path) -> Path:
+    """Scores of a function."""
+    x = numpy.arange(400.0).reshape(100, 4)
+    options: dict[str, Any] = {"run": folder / "evaluate", "engine": "serial", "progress": False}
+    tenfold.evaluate(lambda rows: rows.mean(axis=1), (x, x[:, 0]), ["mse"], **options)
+    return folder / "evaluate"
+
+
+def measured() -> Any:
+    """A grid that was really measured."""
+
+    def sleeps(workers: int, size: int) -> None:
+        time.sleep(size * (0.0001 + 0.001 / workers))
+
+    return tenfold.measure(sleeps, workers=[1, 2, 4], sizes=[10, 20, 40], repeats=2, progress=False)
+
+
+def demonstrated(folder: Path, scaling: Any) -> Report:
+    """The demo's page, about the search in that folder."""
+    digits = numpy.arange(100) % 10
+    names = ["accuracy", "confusion"]
+    scores = tenfold.evaluate(lambda rows: rows, (digits, digits[::-1]), names, engine="serial", progress=False)
+    steps = [Step("tune", "12 trials", 2.0, 60.0), Step("measure", "9 cells", 75.0, None, kept=True)]
+    return demo.report(Found(folder, steps, None, None, scores, scaling))
 
 
 def cells(workers: tuple[int, ...] = (1, 2, 4, 8), sizes: tuple[int, ...] = (1_000, 100_000)) -> list[Cell]:

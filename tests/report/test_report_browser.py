@@ -24,21 +24,32 @@ SEEN = {(width, dark) for width in (DESK, PHONE) for dark in (False, True)}
 def pages(folder: Path, trained: Path) -> dict[str, Path]:
     """A page for each verb."""
     runs = {"map": reported.mapped(folder), "prepare": reported.prepared(folder), "train": trained}
-    runs |= {"predict": reported.predicted(folder)}
-    reported.tuned(folder)
+    runs |= {"predict": reported.predicted(folder), "evaluate": reported.evaluated(folder)}
+    reported.tuned(folder, trials=24, pruner="median")
     runs["tune"] = folder / "tune"
     found = {name: of_run(path).save(folder / f"{name}.html") for name, path in runs.items()}
     curves = {f"size {size:,}": [(n, size / n, size / n / 2, size / n * 2) for n in range(1, 17)] for size in (1_000,)}
     report = of_cells.report(reported.cells(), ["Take 4 workers.", reported.HOSTILE], curves, unit="samples")
-    return found | {"measure": report.save(folder / "measure.html")}
+    study = reported.measured()
+    found |= {"measure": report.save(folder / "measure.html"), "study": study.save(folder / "study.html")}
+    return found | {"demo": reported.demonstrated(folder, study).save(folder / "demo.html")}
 
 
 CHARTS = {  # what each must draw
     "map": {"loss", "<b>bold</b>", "Tasks in each seat", "How long tasks took"},
-    "tune": {"loss of each trial", "Parameters and what came of them", "loss of the trials, step by step"},
+    "tune": {
+        "loss of each trial",
+        "Parameters and what came of them",
+        "How much of loss comes from each parameter",
+        "loss over each parameter",
+        "loss of the trials, step by step",
+    },
     "train": {"loss", "Tasks in each seat"},
     "prepare": {"Tasks in each seat", "How long tasks took"},
     "predict": {"Tasks in each seat"},
+    "evaluate": {"Tasks in each seat"},
+    "demo": {"Parameters and what came of them", "Speed-up", "Wall time"},
+    "study": {"Speed-up", "Efficiency", "Throughput", "Throughput over workers and size", "Wall time"},
     "measure": {"Speed-up", "Efficiency", "Throughput", "Throughput over workers and size", "Wall time"},
 }
 

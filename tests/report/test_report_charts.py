@@ -10,10 +10,11 @@ import numpy
 import pytest
 import reported
 
-from tenfold.report import bars, coordinates, lines, occupied, of_cells, surface, svg, timeline
+from tenfold.report import bars, coordinates, lines, occupied, of_cells, slices, surface, svg, timeline
 from tenfold.report.lines import Line
 from tenfold.report.occupied import Bar
 from tenfold.report.parts import Chart
+from tenfold.report.slices import Dot
 from tenfold.report.svg import Scale
 from tenfold.scaling.cells import Cell, Setting
 from tenfold.work.times import precise
@@ -140,7 +141,7 @@ def test_a_surface_with_holes() -> None:
 
 def test_coordinates_of_numbers_words_and_what_is_missing() -> None:
     rows = [{"lr": 10.0**-n, "kind": "<b>" if n % 2 else None, "flag": bool(n % 2), "loss": n} for n in range(1, 9)]
-    root = drawn(coordinates.chart("t", "w", [*rows, {"loss": 9.0}], "loss"))
+    root = drawn(coordinates.chart("t", "w", [*rows, {"loss": 9.0}], "loss", {}))
     assert [element.text for element in root.iter("text")].count("lr") >= 1
     words = coordinates.axis("kind", ["b", "a", None])
     assert [text for _, text in words.ticks] == ["a", "b"]
@@ -152,6 +153,38 @@ def test_an_axis_goes_by_factors_only_where_that_spreads_numbers_evenly() -> Non
     assert shares.heights[5] == pytest.approx(0.5, abs=0.02)
     rates = coordinates.axis("lr", [10.0**-place for place in range(5)])
     assert rates.heights == pytest.approx([1, 0.75, 0.5, 0.25, 0])
+    told = coordinates.axis("lr", [10.0**-place for place in range(5)], log=False)
+    assert told.heights[1] == pytest.approx(0.1, abs=0.01), "the space says how it was suggested"
+
+
+def test_slices_of_numbers_words_and_what_is_missing() -> None:
+    kinds = ["best", *["complete"] * 5, *["pruned"] * 2]
+    dots = [
+        Dot(
+            {"lr": 10.0**-n, "kind": "<b>" if n % 2 else None, "flag": bool(n % 2), "few": n % 3}, 0.5 + n, kind, f"{n}"
+        )
+        for n, kind in enumerate(kinds)
+    ]
+    root = drawn(slices.chart("t", "w", dots, {"lr": True, "kind": None, "flag": None, "few": None}, "loss"))
+    dots_of = [box.findall("circle") for box in root.findall("g")]
+    assert list(map(len, dots_of)) == [8, 4, 8, 8], "a dot only where there is a value"
+    assert [dots[-1].get("class") for dots in dots_of] == ["f-c2", "f-c1", "f-c2", "f-c2"], "the best is on top"
+    texts = [element.text for element in root.iter("text")]
+    assert {"<b>", "False", "True", "0", "1", "2", "pruned", "complete", "best", "lr", "few"} <= set(texts)
+    assert slices.across([1e-4, 1e-2, 1.0], log=True).scale.share(1e-2) == pytest.approx(0.5)
+
+
+def test_slices_of_many_parameters_and_of_one_value() -> None:
+    dots = [Dot({f"p{n}": 1.0 for n in range(20)}, 2.0, "best", "0")]
+    root = drawn(slices.chart("t", "w", dots, dict.fromkeys(dots[0].params), "loss"))
+    assert len(root.findall("g")) == slices.MOST
+
+
+def test_shares() -> None:
+    root = drawn(bars.shares("t", "w", {"lr": 0.75, "<b>": 0.25}))
+    widths = [float(bar.get("width", "")) for bar in root.iter("rect") if bar.get("class") == "f-c1"]
+    assert widths == [540, 180]
+    assert {"lr", "<b>", "75 %", "25 %"} <= {element.text for element in root.iter("text")}
 
 
 def test_a_grid_that_was_measured() -> None:

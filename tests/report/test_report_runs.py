@@ -19,7 +19,7 @@ import tenfold
 from tenfold.errors import BadCall, MissingPackage, TasksFailed
 from tenfold.journal.folder import Folder
 from tenfold.journal.store import Block, Journal
-from tenfold.report import png
+from tenfold.report import matters, png
 from tenfold.report.of_run import of_run
 from tenfold.report.parts import Chart, Facts, Listing, Part, Report, Table
 from tenfold.report.trials import looked_for, trials
@@ -117,6 +117,47 @@ def test_a_study_of_models_with_folds(tmp_path: Path) -> None:
     )
     with_journal(tmp_path / "tune", study)
     assert "val_loss of the trials, step by step" in of_run(tmp_path / "tune").html()
+
+
+def test_what_matters_is_what_the_study_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def task(params: dict[str, Any]) -> float:
+        return float(params["x"] ** 2 + params.get("momentum", 0.0) + params["rate"])
+
+    branches = tenfold.choice(adam={}, sgd={"momentum": tenfold.uniform(0, 1)})
+    space = {
+        "x": tenfold.uniform(-1, 1),
+        "rate": tenfold.loguniform(1e-5, 1e-1),
+        "how": branches,
+        "layers": [(2,), (3, 4)],
+    }
+    given = {"sampler": "random", "engine": "serial", "progress": False}
+    study = tenfold.tune(task, space, trials=20, run=tmp_path / "tune", **given)
+    shares, slices = parts(of_run(tmp_path / "tune"), "What matters")
+    assert isinstance(shares, Chart)
+    assert isinstance(slices, Chart)
+    assert shares.data == study.importance()
+    assert "over the 20 complete trials: x " in shares.words
+    assert len(slices.data) == 20
+    assert "<figcaption>value over each parameter</figcaption>" in study.save(tmp_path / "study.html").read_text()
+    few = tenfold.tune(task, space, trials=matters.LEAST - 1, run=tmp_path / "few", **given)
+    assert len(few.trials) == 7
+    assert [part.title for part in parts(of_run(tmp_path / "few"), "What matters")] == ["value over each parameter"]  # type: ignore[union-attr]
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    (slices,) = parts(of_run(tmp_path / "tune"), "What matters")
+
+
+def test_of_many_trials_some_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matters, "MOST", 10)
+    monkeypatch.setattr(matters, "DRAWN", 10)
+    space = {"x": tenfold.uniform(-1, 1), "y": tenfold.uniform(-1, 1)}
+    tenfold.tune(
+        lambda params: params["x"], space, trials=25, run=tmp_path, sampler="random", engine="serial", progress=False
+    )
+    shares, slices = parts(of_run(tmp_path), "What matters")
+    assert isinstance(shares, Chart)
+    assert isinstance(slices, Chart)
+    assert "over 9 of the 25 complete trials" in shares.words
+    assert "The best 10 of 25 trials are drawn." in slices.words
 
 
 def with_journal(path: Path, study: Any) -> None:

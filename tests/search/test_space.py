@@ -111,3 +111,23 @@ def test_numbers_and_choices_of_a_trial() -> None:
     assert list(space.numbers(params)) == ["x", "y"]
     assert list(space.choices(params)) == ["k"], "a choice with branches is not one that can be taken for another"
     assert not space.is_grid
+
+
+def test_a_space_that_was_kept_knows_trials_by_the_same_names() -> None:
+    given = {
+        "lr": loguniform(1e-4, numpy.float32(0.5)),
+        "width": logint(4, 64),
+        "act": [None, True, 1, 1.5, "relu", (2, 3)],
+        "how": choice("plain", sgd={"nesterov": [True, False], "rate": uniform(0, 1)}),
+        "seed": object(),
+    }
+    space = Space(given)
+    kept = Space.from_json(space.to_json())
+    assert kept.to_json() == space.to_json()
+    params = {"lr": 0.1, "width": 8, "act": (2, 3), "how": "sgd", "nesterov": True, "rate": 0.5, "seed": 1}
+    assert kept.known(params) == space.known(params)
+    assert {name: number.log for name, number in kept.numbers(params).items()} == {
+        "lr": True,
+        "width": True,
+        "rate": False,
+    }

@@ -1,4 +1,4 @@
-"""Charts of bars: how a whole divides into parts, and how often which durations come."""
+"""Charts of bars: how a whole divides into parts, shares of it, and how often which durations come."""
 
 from __future__ import annotations
 
@@ -60,6 +60,25 @@ def _bar(
             )
         x += wide
     return marks
+
+
+def shares(title: str, words: str, found: Mapping[str, float]) -> Chart:
+    """A bar for each name, as long as its share of the width."""
+
+    def draw(width: float) -> str:
+        marks, y = [], 0.0
+        for name, share in found.items():
+            told = f"{100 * share:.0f} %"
+            marks.append(svg.words(svg.cut(name, width - svg.width_of(told) - 12), 0, y + 13))
+            marks.append(svg.words(told, width, y + 13, class_="small", anchor="end"))
+            for wide, colour in ((width, "card"), (width * share, "c1")):
+                over = svg.title(f"{name}: {told}")
+                at = y + ROW
+                marks.append(element("rect", over, x=0.0, y=at, width=wide, height=float(BAR), class_=f"f-{colour}"))
+            y += ROW + BAR + 8
+        return svg.picture(width, y, marks, f"{title}. {words}")
+
+    return Chart(title, words, draw, dict(found))
 
 
 def durations(title: str, seconds: numpy.ndarray[tuple[int], numpy.dtype[numpy.float64]]) -> Chart:

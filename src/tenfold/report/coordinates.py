@@ -31,12 +31,14 @@ class Axis:
     """What is written at which height."""
 
 
-def chart(title: str, words: str, rows: Sequence[Mapping[str, Any]], objective: str) -> Chart:
-    """`rows` are parameters and the objective of each trial, the best first."""
+def chart(
+    title: str, words: str, rows: Sequence[Mapping[str, Any]], objective: str, log: Mapping[str, bool | None]
+) -> Chart:
+    """`rows` are parameters and the objective of each trial, the best first; `log`: which are shown by factors."""
     rows = rows[:MOST]
     names = [name for name in dict.fromkeys(name for row in rows for name in row) if name != objective]
     varied = [name for name in names if len({repr(row.get(name)) for row in rows}) > 1]
-    axes = [axis(name, [row.get(name) for row in rows]) for name in [*varied, objective]]
+    axes = [axis(name, [row.get(name) for row in rows], log=log.get(name)) for name in [*varied, objective]]
 
     def draw(width: float) -> str:
         return _drawn(axes, width, title=f"{title}. {words}")
@@ -44,13 +46,13 @@ def chart(title: str, words: str, rows: Sequence[Mapping[str, Any]], objective: 
     return Chart(title, words, draw, [dict(row) for row in rows])
 
 
-def axis(name: str, values: Sequence[Any]) -> Axis:
-    """Numbers by their size, anything else by its turn."""
+def axis(name: str, values: Sequence[Any], *, log: bool | None = None) -> Axis:
+    """Numbers by their size, or by their factors, which None finds out; anything else by its turn."""
     known = [value for value in values if value is not None]
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in known):
         numbers = [math.nan if value is None else float(value) for value in values]
         finite = [value for value in numbers if math.isfinite(value)]
-        scale = svg.scale(finite, log=_by_factors(finite), room=0.0)
+        scale = svg.scale(finite, log=by_factors(finite) if log is None else log, room=0.0)
         heights = [scale.share(value) if math.isfinite(value) else math.nan for value in numbers]
         return Axis(name, heights, _ticks(scale, finite))
     texts = [None if value is None else shorten(value, 24).strip("'") for value in values]
@@ -61,7 +63,7 @@ def axis(name: str, values: Sequence[Any]) -> Axis:
     return Axis(name, [math.nan if text is None else places[text] for text in texts], ticks)
 
 
-def _by_factors(values: Sequence[float]) -> bool:
+def by_factors(values: Sequence[float]) -> bool:
     """Whether that spreads them more evenly: numbers drawn between 0 and 1 span many factors, and are no rates."""
     if not svg.spans(values):
         return False

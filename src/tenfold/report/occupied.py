@@ -7,7 +7,6 @@ one after the other, without the pauses between them.
 from __future__ import annotations
 
 import itertools
-import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy
 
+from tenfold.journal import block
 from tenfold.journal.block import Span
 from tenfold.journal.store import Journal
 
@@ -118,15 +118,10 @@ def _bars(span: Span, clock: _Clock) -> Iterator[Bar]:
 
 
 def apart(bars: list[Bar]) -> list[Bar]:
-    """In a seat, one task runs at a time. What is told of at one moment had ended one after the other before that."""
-    found: list[Bar] = []
-    limits: dict[int, float] = {}
-    for bar in sorted(bars, key=lambda bar: (bar.start, bar.stop), reverse=True):
-        stop = min(bar.stop, limits.get(bar.seat, math.inf))
-        start = max(0.0, stop - (bar.stop - bar.start))
-        limits[bar.seat] = start
-        found.append(replace(bar, start=start, stop=stop))
-    return found[::-1]
+    """In a seat, one task runs at a time; in the order of time."""
+    times = block.apart([(bar.seat, bar.start, bar.stop) for bar in bars])
+    found = [replace(bar, start=max(0.0, start), stop=stop) for bar, (start, stop) in zip(bars, times, strict=True)]
+    return sorted(found, key=lambda bar: (bar.start, bar.stop))
 
 
 def _shares(journal: Journal, found: Occupied, clock: _Clock) -> dict[int, list[float]]:

@@ -229,6 +229,8 @@ def _divided(cells: Sequence[Cell]) -> Chart:
     words = "Wall time of the repeat in the middle, by what it was spent on, averaged over the workers."
     if len(chosen) < len(cells):
         words += f" {len(chosen)} of {len(cells)} settings are drawn, those of the largest size first."
+    if any(cell.setting.how == "sharded" for cell in chosen):
+        words += " Of sharded, what workers send each other within a step counts as compute."
     return bars.divided("Wall time", words, [(str(cell.setting), cell.parts) for cell in chosen], PARTS)
 
 

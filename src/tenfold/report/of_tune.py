@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tenfold.report import coordinates, curves, lines, tasks
+from tenfold.report import coordinates, curves, lines, matters, tasks
 from tenfold.report.lines import Line
 from tenfold.report.parts import Facts, Part, Section, Table, Text
 from tenfold.report.style import ramp
@@ -46,7 +46,8 @@ def of_trials(run: Run, found: Sequence[Trial], wanted: Objective) -> tuple[str,
     summary += f" The best {name} is {best.value:.4g}, of trial {best.number}."
     sections = [
         Section("The best trial", _best(best, wanted)),
-        Section("The search", [_history(found, name, wanted.sign), *_coordinates(ranked, name)]),
+        Section("The search", [_history(found, name, wanted.sign), *_coordinates(run, ranked, name)]),
+        *matters.section(run.journal, ranked, wanted),
         *_curves(ranked, name),
         Section(f"The {min(TOP, len(ranked))} best trials", [_table(ranked[:TOP], wanted)]),
     ]
@@ -90,10 +91,10 @@ def _stairs(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     return found
 
 
-def _coordinates(ranked: Sequence[Trial], name: str) -> list[Part]:
+def _coordinates(run: Run, ranked: Sequence[Trial], name: str) -> list[Part]:
     key = f"{name} (result)" if any(name in trial.params for trial in ranked) else name
     rows = [{**trial.params, key: trial.value} for trial in ranked]
-    varied = {param for row in rows for param in row if len({repr(other.get(param)) for other in rows}) > 1} - {key}
+    varied = matters.varied(run.journal, ranked)
     if not varied or len(rows) < 2:
         return []
     words = "A line for each trial. Darker, or brighter at night, is better; the best is orange."
@@ -102,7 +103,7 @@ def _coordinates(ranked: Sequence[Trial], name: str) -> list[Part]:
     same = {param: rows[0][param] for param in rows[0] if param not in varied and param != key}
     if same:
         words += f" The same in all: {', '.join(f'{param} {_shown(value)}' for param, value in same.items())}."
-    return [coordinates.chart("Parameters and what came of them", words, rows, key)]
+    return [coordinates.chart("Parameters and what came of them", words, rows, key, varied)]
 
 
 def _curves(ranked: Sequence[Trial], name: str) -> list[Section]:

@@ -16,7 +16,7 @@ from tenfold.machine.installed import missing
 from tenfold.report import of_cells
 from tenfold.report.parts import Report
 from tenfold.scaling import curves
-from tenfold.scaling.advice import advice
+from tenfold.scaling.advice import advice, fastest
 from tenfold.scaling.breakeven import breakeven
 from tenfold.scaling.cells import Cell, Setting, Taken
 from tenfold.scaling.fitting import Fitted, fit_all, ranked, simplest
@@ -113,11 +113,16 @@ class ScalingStudy:
     @property
     def advice(self) -> list[str]:
         """What to do, in a few sentences with numbers."""
-        try:
-            step = self.step
-        except BadCall:  # no model was trained, or in several ways
-            step = None
-        return advice(self.cells, step=step) + ([self._left] if self._left else [])
+        return advice(self.cells, step=self._step_of_fastest()) + ([self._left] if self._left else [])
+
+    def _step_of_fastest(self) -> FittedStep | None:
+        top = fastest(self.cells)
+        if top is None:
+            return None
+        own = curves.ways(self.cells)[top.setting.how, top.setting.engine]
+        with contextlib.suppress(BadCall):  # no model was trained, or not synchronously
+            return self.step if len(own) == len(self.cells) else ScalingStudy(own, batch=self.batch).step
+        return None
 
     def project(self, workers: int | Sequence[int], *, batch: float | None = None, **given: Any) -> Projection:
         """The same on machines that are not here: `study.project(64, network="25Gbit", device_speed=2.0)`.

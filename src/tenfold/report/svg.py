@@ -195,6 +195,10 @@ class Box:
 
     def draw(self, body: Sequence[str], label: str) -> str:
         """The whole chart."""
+        return picture(self.width, self.height, self.marks(body), label)
+
+    def marks(self, body: Sequence[str]) -> list[str]:
+        """What it is drawn with, where it is one of several."""
         parts = [words(self._labels[1], 0, 12, class_="small")] if self._labels[1] else []
         for value, text in self._y_ticks:
             at = self.y(value)
@@ -206,7 +210,7 @@ class Box:
             parts.append(element("path", d=f"M{self.x(value):.1f} {self.bottom:.1f}v4", class_="grid"))
             parts.append(words(text, at, self.bottom + 17, class_="small", anchor="middle"))
         parts.append(words(self._labels[0], self.right, self.bottom + 35, class_="small", anchor="end"))
-        return picture(self.width, self.height, [*parts, *self._legend, *body], label)
+        return [*parts, *self._legend, *body]
 
 
 def legend_of(entries: Sequence[tuple[str, str]], width: float, top: float) -> tuple[list[str], int]:

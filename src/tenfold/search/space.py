@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import numbers
 from collections.abc import Iterator, Mapping, Sequence
@@ -196,6 +197,15 @@ class Space:
         """What Optuna calls it: by its branch, where two branches have one of the same name."""
         return f"{where}{name}" if self._names.count(name) > 1 else name
 
+    def to_json(self) -> str:
+        """To be kept with a run; values that JSON does not know are kept as their labels."""
+        return json.dumps(_plain(self.given))
+
+    @classmethod
+    def from_json(cls, text: str) -> Space:
+        """The same space, in which trials are known to Optuna by the same names and labels."""
+        return cls(_members_of(json.loads(text)))
+
     def __repr__(self) -> str:
         return f"Space({self.given})"
 
@@ -211,6 +221,35 @@ def _branch(member: Any, value: Any) -> dict[str, Any]:
     if not isinstance(member, Choice) or not isinstance(value, str):
         return {}
     return {name: _member(inner) for name, inner in member.branches.get(value, {}).items()}
+
+
+def _plain(space: Mapping[str, Any]) -> dict[str, Any]:
+    """In a way that JSON can hold."""
+    found: dict[str, Any] = {}
+    for name, value in space.items():
+        member = _member(value)
+        if isinstance(member, Number):
+            ends = [int(end) if member.whole else float(end) for end in (member.low, member.high)]
+            found[name] = {"number": [*ends, member.whole, member.log]}
+        elif isinstance(member, Choice):
+            branches = {branch: _plain(inner) for branch, inner in member.branches.items()}
+            found[name] = {"choice": _labels(member.options), "branches": branches}
+        else:
+            found[name] = {"constant": _labels([member.value])[0]}
+    return found
+
+
+def _members_of(kept: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, one in kept.items():
+        if "number" in one:
+            found[name] = Number(*one["number"])
+        elif "choice" in one:
+            branches = {branch: _members_of(inner) for branch, inner in one["branches"].items()}
+            found[name] = Choice(tuple(one["choice"]), branches)
+        else:
+            found[name] = Constant(one["constant"])
+    return found
 
 
 def _faults(space: Mapping[Any, Any], where: str) -> list[str]:

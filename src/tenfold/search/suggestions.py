@@ -157,11 +157,15 @@ def _sampler(wanted: Any, seed: int) -> Any:
         raise missing(f"what sampler={wanted!r} needs ({error})", "tune") from error
 
 
-def check(wanted: Any, space: Space | None, trials: Any, objectives: int) -> list[str]:
-    """What is wrong with a sampler for a space, in words; of a space that is wrong itself, nothing is asked."""
+def check(wanted: Any, space: Space | None, trials: Any, objectives: int, *, besides: Sequence[str] = ()) -> list[str]:
+    """What is wrong with a sampler for a space, in words; of a space that is wrong itself, nothing is asked.
+
+    `besides`: names of samplers that the caller has of its own.
+    """
     named = isinstance(wanted, str)
     if named and wanted not in NAMES:
-        return [f"sampler={wanted!r}: expected one of {', '.join(map(repr, NAMES))}, 'pbt', or a sampler of Optuna's"]
+        names = ", ".join(map(repr, (*NAMES, *besides)))
+        return [f"sampler={wanted!r}: expected one of {names}, or a sampler of Optuna's"]
     if not named and not isinstance(wanted, library().samplers.BaseSampler):
         return [f"sampler={wanted!r}: expected a name, or a sampler of Optuna's"]
     found = []

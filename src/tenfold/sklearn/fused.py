@@ -70,7 +70,8 @@ def _results(lessons: Sequence[Lesson], form: Form, where: Where) -> list[tuple[
             found[place] = (error, 0.0)
     good = [place for place in range(len(items)) if place not in found]
     if good:
-        found |= zip(good, placing.every(fit, [items[place] for place in good], where), strict=True)
+        places = [lessons[place].place for place in good]
+        found |= zip(good, placing.every(fit, [items[place] for place in good], where, places), strict=True)
     return [found[place] for place in range(len(items))]
 
 

@@ -51,6 +51,11 @@ class Lesson:
     """What was trained."""
 
     @property
+    def place(self) -> tuple[int, int]:
+        """Which candidate of those that are evaluated now, and which fold."""
+        return self.call.kwargs["candidate_progress"][0], self.call.kwargs["split_progress"][0]
+
+    @property
     def train(self) -> numpy.ndarray:
         return _rows(self.call.kwargs["train"])
 

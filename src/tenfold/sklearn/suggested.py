@@ -131,9 +131,12 @@ class Search(Searching, BaseSearchCV):  # type: ignore[misc]
         decides = pruners.Never() if epochs is None else pruners.chosen(self.pruner).pruner(epochs)
         course = Course(suggested, decides, Legs(None, folds=None, numbered=True), trials=self.trials, sign=-1)
         most = self.at_once or suggestions.at_once(sampler)
-        with placing.in_legs(epochs):
+        folds = Folds(self._checked_cv_orig)
+        with placing.on_rungs(epochs) as rungs:
             while legs := _next(course, most):
-                self._tell(course, legs, evaluate(self._candidates(legs)))
+                if rungs is not None:
+                    rungs.trials = [leg.trial for leg in legs]
+                self._tell(course, legs, evaluate(self._candidates(legs), cv=folds))
 
     def _candidates(self, legs: Sequence[Leg]) -> list[dict[str, Any]]:
         if self._pruned is None:
@@ -163,6 +166,20 @@ class Search(Searching, BaseSearchCV):  # type: ignore[misc]
         arrived = numpy.array([params[name] == most for params in results["params"]])
         scores = numpy.where(arrived, results[f"mean_test_{refit_metric}"], -numpy.inf)
         return int(numpy.nanargmax(scores))
+
+
+class Folds:
+    """The folds of all rounds of a search: a splitter that shuffles without a seed would make others for each."""
+
+    def __init__(self, splitter: Any) -> None:
+        self._splitter = splitter
+        self._made: list[Any] | None = None
+
+    def split(self, X: Any, y: Any = None, **params: Any) -> list[Any]:  # noqa: N803
+        """As the splitter did at first; the rows are always those of one search."""
+        if self._made is None:
+            self._made = list(self._splitter.split(X, y, **params))
+        return self._made
 
 
 def _next(course: Course, most: int) -> list[Leg]:

@@ -32,9 +32,11 @@ def form_of(built: Any, problem: Problem) -> Form:
     """The form of (module, loss, optimizer). Shapes are told by two rows that go through a copy of the module."""
     from tenfold.fuse.torch_plain import unpacked
 
-    if not isinstance(built, tuple) or len(built) != 3:
-        raise BadCall(f"build returned {type(built).__name__}, expected (module, loss, optimizer)")
-    module, loss, _ = unpacked(built)
+    if not isinstance(built, tuple) or len(built) not in (3, 4):
+        raise BadCall(
+            f"build returned {type(built).__name__}, expected (module, loss, optimizer) or a scheduler besides"
+        )
+    module, loss, *_ = unpacked(built)
     keeps = _looks_up(module)
     shape = _shape(module, inputs(problem.sample, Form("numbers", "logits", 0, keeps), floats=True))
     units = shape[-1] if len(shape) > 1 else 1

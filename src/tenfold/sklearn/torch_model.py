@@ -50,7 +50,9 @@ class TorchModel:
         with seeds.restored():
             single.train(self._blocks.tensors(block), self._blocks.rows(order))
         self.model.eval()
-        return single.logs()
+        logs = single.logs()
+        single.close(logs)
+        return logs
 
     def state(self) -> Any:
         return self._single(1).state()
