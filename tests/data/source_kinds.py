@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+import tenfold
+
 LENGTH = 640
 
 
@@ -286,6 +288,31 @@ def pandas_frame(folder: Path, shift: int) -> Made:
     return Made(frame(shift), named(["text", "number"], texts(shift), labels(shift)), ["text", "number"])
 
 
+def _prepared(folder: Path, shift: int, kind: Any) -> tenfold.Prepared:
+    x, y = rows(shift), labels(shift)
+    return tenfold.prepare(lambda sample: sample, (x, y), folder / "set", format=kind, engine="serial", progress=False)
+
+
+def prepared_npy(folder: Path, shift: int) -> Made:
+    """By the name of its folder; the others as they are."""
+    return Made(_prepared(folder, shift, "npy").folder, list(zip(rows(shift), labels(shift), strict=True)))
+
+
+def prepared_zarr(folder: Path, shift: int) -> Made:
+    return Made(_prepared(folder, shift, "zarr"), list(zip(rows(shift), labels(shift), strict=True)))
+
+
+def prepared_parquet(folder: Path, shift: int) -> Made:
+    return Made(_prepared(folder, shift, "parquet"), list(zip(rows(shift), labels(shift), strict=True)))
+
+
+def prepared_some(folder: Path, shift: int) -> Made:
+    """Rows of a set that do not follow each other."""
+    chosen, _ = _prepared(folder, shift, "npy").split(0.9, 0.1)
+    pairs = list(zip(rows(shift), labels(shift), strict=True))
+    return Made(chosen, [pairs[y - shift] for y in chosen.numpy()[1].tolist()])
+
+
 KINDS: dict[str, Callable[[Path, int], Made]] = {
     made.__name__: made
     for made in (
@@ -305,5 +332,6 @@ KINDS: dict[str, Callable[[Path, int], Made]] = {
         ),
         *(parquet, parquet_folder, csv_file, csv_glob, images, images_glob, names, tuples, dicts, objects),
         *(torch_dataset, dask_array, dask_frame, pandas_frame, pandas_types, zarr_memory),
+        *(prepared_npy, prepared_zarr, prepared_parquet, prepared_some),
     )
 }

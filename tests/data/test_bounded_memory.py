@@ -1,4 +1,4 @@
-"""However long a source is, `prepare` and `predict` take the same memory: of the caller, and of each worker."""
+"""However long a source is, `prepare`, `predict` and `evaluate` take the same memory: of the caller, of each worker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SCRIPT = """
 
     def private():
         status = pathlib.Path("/proc/self/status").read_text()
-        return int(status.split("RssAnon:")[1].split()[0]) * 1024
+        return sum(int(status.split(kind)[1].split()[0]) * 1024 for kind in ("RssAnon:", "RssShmem:"))
 
     def note():
         import os
@@ -37,6 +37,10 @@ _SCRIPT = """
         note()
         return rows[:, :128] * 2
 
+    def score(rows):
+        note()
+        return rows.astype("float64")
+
     stop, peak = threading.Event(), [0]
 
     def watch():
@@ -45,7 +49,11 @@ _SCRIPT = """
 
     watching = threading.Thread(target=watch)
     watching.start()
-    if {verb!r} == "prepare":
+    if {verb!r} == "evaluate":
+        scores = tenfold.evaluate(
+            score, (folder / "x.npy", folder / "y.npy"), ["roc_auc"], batch_size=8192, workers=2, progress=False
+        )
+    elif {verb!r} == "prepare":
         made = tenfold.prepare(prepare_row, {source!r}, folder / "set", workers=2, progress=False)
     else:
         made = tenfold.predict(
@@ -54,21 +62,27 @@ _SCRIPT = """
     stop.set()
     watching.join()
     workers = [int(path.read_text()) for path in folder.glob("worker *")]
-    print(len(made), int(made.numpy()[-1, 0]), peak[0], max(workers))
+    found = (scores.rows, scores["roc_auc"]) if {verb!r} == "evaluate" else (len(made), made.numpy()[-1, 0])
+    print(*map(float, found), peak[0], max(workers))
 """
 
 
 def _measured(folder: Path, verb: str, rows: int) -> tuple[int, int]:
+    """Most bytes of the caller, and of a worker."""
     folder.mkdir()
     source = folder / "x.npy"
-    array = numpy.lib.format.open_memmap(source, "w+", "float64", (rows, WIDTH))
-    array[:, 0] = numpy.arange(rows)
-    del array
+    if verb == "evaluate":  # scores are as long as the source
+        numpy.save(source, numpy.random.default_rng(0).random(rows, "float32"))
+        numpy.save(folder / "y.npy", numpy.load(source, mmap_mode="r") > 0.5)
+    else:
+        array = numpy.lib.format.open_memmap(source, "w+", "float64", (rows, WIDTH))
+        array[:, 0] = numpy.arange(rows)
+        del array
     ended = scripts.run(folder, _SCRIPT.format(folder=str(folder), verb=verb, source=str(source)))
-    length, last, caller, worker = map(int, ended.out.split())
+    length, last, caller, worker = map(float, ended.out.split())
     assert length == rows
-    assert last == (rows - 1) * 2
-    return caller, worker
+    assert last == (1 if verb == "evaluate" else (rows - 1) * 2)
+    return int(caller), int(worker)
 
 
 @pytest.mark.slow
@@ -80,6 +94,16 @@ def test_memory_does_not_grow_with_the_source(verb: str, tmp_path: Path) -> None
     assert max(long) < BOUND, long
     assert long[0] < short[0] + 20e6
     assert long[1] < short[1] + 20e6
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_scores(tmp_path: Path) -> None:
+    """Exact areas under curves need every score, 20 bytes of each: what all workers bring is not held at once."""
+    short = _measured(tmp_path / "short", "evaluate", 2_000_000)  # 40 MB
+    long = _measured(tmp_path / "long", "evaluate", 6_000_000)  # 120 MB
+    assert max(long) < 2 * BOUND, long
+    assert long[0] < short[0] + 30e6, (short, long)
+    assert long[1] < short[1] + 20e6, (short, long)
 
 
 def test_sizes_of_batches_are_not_tried_beyond_reason(tmp_path: Path) -> None:

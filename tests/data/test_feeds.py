@@ -1,4 +1,4 @@
-"""What Keras asks of a `tf.data.Dataset`: how long it is, and one epoch after the other."""
+"""What Keras asks of a `tf.data.Dataset`: how long it is, one epoch after the other; and a function of its batches."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ import tenfold
 
 x = numpy.arange(100, dtype="float32").reshape(50, 2)
 prepared = tenfold.prepare(lambda row: (row, row[:1]), x, "set", engine="serial", progress=False)
-for options in ({}, {"shard": (1, 3)}, {"epochs": 2}):
+for options in ({}, {"shard": (1, 3)}, {"epochs": 2}, {"map": lambda x, y: (x, y)}):
     data = prepared.tensorflow(8, **options)
     print("length", int(data.cardinality()) == sum(1 for _ in data))
+changed = prepared.tensorflow(8, map=lambda x, y: (x * 2, -y))
+for (x1, y1), (x2, y2) in zip(prepared.tensorflow(8), changed, strict=True):
+    assert (x2 == x1 * 2).numpy().all() and (y2 == -y1).numpy().all()
 try:
     prepared.tensorflow(0)
 except tenfold.BadCall as error:
@@ -33,7 +36,7 @@ with warnings.catch_warnings():
 
 def test_keras_knows_the_length_and_does_not_warn(tmp_path: Path) -> None:
     assert scripts.run(tmp_path, FIT, {"TF_CPP_MIN_LOG_LEVEL": "3"}, 120).out.splitlines() == [
-        *["length True"] * 3,
+        *["length True"] * 4,
         "batch_size=0: expected a whole number, 1 or above",
         "2 epochs",
     ]

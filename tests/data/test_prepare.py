@@ -13,7 +13,7 @@ import pytest
 
 import scripts
 import tenfold
-from tenfold.data import stores
+from tenfold.data import opening, stores
 
 X = numpy.random.default_rng(0).random((300, 4))
 
@@ -154,6 +154,23 @@ def test_a_row_of_another_form_is_named(function: Any, text: str, tmp_path: Path
         assert len(prepare(function, X, tmp_path / "set")) == 299
 
 
+@pytest.mark.parametrize(
+    ("odd", "text"),
+    [
+        (lambda batch: batch[:, :3], "data is 3 of float64, and of the first sample 4 of float64"),
+        (lambda batch: {"a": batch}, "it returned a dict of a, and the first sample one array"),
+        (lambda batch: 1 / 0, "ZeroDivisionError"),
+    ],
+    ids=["shape", "nesting", "raised"],
+)
+def test_a_batch_that_is_odd_or_fails_is_named_by_its_samples(odd: Any, text: str, tmp_path: Path) -> None:
+    def function(batch: Any) -> Any:
+        return odd(batch) if X[62, 0] in batch[:, 0] else batch
+
+    with pytest.raises(tenfold.TasksFailed, match=f"the batch of samples 50 to 74: .*{text}"):
+        prepare(function, X, tmp_path / "set", batched=True, batch=25, on_error="raise")
+
+
 def test_a_sample_that_ends_its_worker_is_left_out_alone(tmp_path: Path) -> None:
     def end_at(row: Any) -> Any:
         if row[0] in (X[17, 0], X[18, 0]):
@@ -210,6 +227,40 @@ def test_the_second_call_makes_nothing_and_a_change_only_what_is_new(tmp_path: P
     assert calls(tmp_path) == 7
     prepare(function, longer, tmp_path / "set", fresh=True)
     assert calls(tmp_path) == 307
+
+
+def test_one_more_row_makes_no_other_again(tmp_path: Path) -> None:
+    function = counted(tmp_path, double)
+    rows = numpy.random.default_rng(0).random((2001, 2))
+    for length, made in ((500, 500), (501, 1), (510, 10), (2000, 2000), (2001, 1)):
+        found = prepare(function, rows[:length], tmp_path / "set")
+        assert calls(tmp_path) == made, length  # the last part is made again; of many more rows, all, in longer parts
+        numpy.testing.assert_array_equal(found.numpy(), rows[:length] * 2)
+
+
+def _image(path: Path, colour: int) -> None:
+    from PIL import Image
+
+    Image.fromarray(numpy.full((2, 2), colour, "uint8")).save(path)
+
+
+def test_one_file_of_hundreds_makes_a_few_again(tmp_path: Path) -> None:
+    """With so many files, some are worked on together; a change makes those again that are with it."""
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for number in range(300):
+        _image(photos / f"{number:03d}.png", number % 256)
+    function = counted(tmp_path, lambda image: int(image[0, 0]))
+    expected = [number % 256 for number in range(300)]
+    assert prepare(function, photos, tmp_path / "set").numpy().tolist() == expected
+    assert calls(tmp_path) == 300
+    for name, place in (("150b.png", 151), ("200.png", 201)):  # one is added, one is changed
+        before = {part.key for part in opening.source(photos).parts()}
+        expected[place : place + (name == "200.png")] = [7]
+        _image(photos / name, 7)
+        changed = [part for part in opening.source(photos).parts() if part.key not in before]
+        assert prepare(function, photos, tmp_path / "set").numpy().tolist() == expected
+        assert calls(tmp_path) == sum(part.stop - part.start for part in changed) < 10
 
 
 @pytest.mark.parametrize("kind", stores.FORMATS)

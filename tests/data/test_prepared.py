@@ -11,7 +11,9 @@ import pytest
 
 import scripts
 import tenfold
+import waiting
 from tenfold.data import stores
+from tenfold.data.form import form_of
 
 X = numpy.random.default_rng(0).random((103, 3)).astype("float32")
 Y = numpy.arange(103) % 4
@@ -59,6 +61,46 @@ def test_every_epoch_has_all_rows_in_another_order(prepared: tenfold.Prepared) -
         assert sorted(value for _, y in epoch for value in y) == sorted(Y)
     assert not numpy.array_equal(plain[0][0], plain[11][0])
     numpy.testing.assert_array_equal(next(prepared.iterate(4, prefetch=0))[0], X[:4])
+
+
+class Noting:
+    """A store that notes when it is read."""
+
+    def __init__(self) -> None:
+        self.taken: list[int] = []
+
+    def read(self, start: int, stop: int) -> list[Any]:
+        return [numpy.arange(start, stop)]
+
+    def take(self, rows: Any) -> list[Any]:
+        self.taken.append(int(rows[0]))
+        return [rows]
+
+    def whole(self) -> list[Any]:
+        return self.read(0, 100)
+
+
+@pytest.mark.parametrize("prefetch", [0, 1, 3])
+def test_the_next_batches_are_read_while_one_is_used(prefetch: int) -> None:
+    store = Noting()
+    batches = tenfold.Prepared(form_of(0, batched=False), store, 100, None).iterate(10, prefetch=prefetch)
+    for used in range(3):
+        assert next(batches)[0] == used * 10
+        waiting.until(lambda ready=1 + used + prefetch: len(store.taken) == ready)  # and there it stays
+        assert store.taken == list(range(0, 10 * (1 + used + prefetch), 10))
+    assert sum(map(len, batches)) == 70
+    assert len(store.taken) == 10, "each was read once"
+
+
+def test_arrays_are_the_files_where_that_is_possible(tmp_path: Path) -> None:
+    whole = made(tmp_path / "npy", "npy")
+    x, y = whole.numpy()
+    assert isinstance(x, numpy.memmap)
+    assert isinstance(y, numpy.memmap)
+    [following] = whole.split(1.0)  # all rows, which follow each other
+    assert numpy.shares_memory(following.numpy()[0], x)
+    assert not numpy.shares_memory(whole.sample(50).numpy()[0], x)
+    assert not isinstance(made(tmp_path / "zarr", "zarr").numpy()[0], numpy.memmap)
 
 
 def test_shards_have_every_row_once(prepared: tenfold.Prepared) -> None:

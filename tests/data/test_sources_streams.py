@@ -60,6 +60,8 @@ def test_a_generator_is_not_read_twice() -> None:
 
 def test_what_can_be_gone_through_again() -> None:
     found = source({3, 4})
+    assert found.expected == 2
+    assert source(numbers(3)).expected is None
     assert [part.rows.tolist() for part in found.parts()] == [part.rows.tolist() for part in found.parts()] == [[3, 4]]
     with pytest.raises(BadCall, match="go through its parts"):
         found.read(0, 1)
@@ -72,6 +74,7 @@ def test_nothing_comes() -> None:
 TENSORFLOW = """
 import numpy as np, tensorflow as tf
 from tenfold.data.opening import source
+from tenfold.errors import BadCall
 data = tf.data.Dataset.from_tensor_slices({"x": np.arange(900).reshape(300, 3), "s": [str(n) for n in range(300)]})
 found = source(data.map(lambda one: (one, 1)))
 for _ in range(2):
@@ -80,7 +83,15 @@ for _ in range(2):
     rows, ones = parts[1].rows
     assert isinstance(rows["x"], np.ndarray) and rows["x"].tolist() == np.arange(768, 900).reshape(-1, 3).tolist()
     assert rows["s"][0] == b"256" and (ones == 1).all()
-assert found.length is None
+assert found.length is None and found.expected == 300 and "300 samples" in found.describe()
+assert source(data.filter(lambda one: one["x"][0] > 3)).expected is None
+for refused, text in ((data.repeat(), "never ends; give some of it"), (data.take(0), "has no samples")):
+    try:
+        source(refused)
+    except BadCall as error:
+        assert text in str(error), error
+    else:
+        raise SystemExit(f"took {refused}")
 tensor = source(tf.constant([[1.0, 2.0], [3.0, 4.0]]))
 assert tensor.read(1, 2).tolist() == [[3.0, 4.0]]
 """

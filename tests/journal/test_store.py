@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tenfold.errors import RunUnusable
 from tenfold.journal import fingerprint, store
 from tenfold.journal.folder import Folder
+from tenfold.journal.kept import Shelf
 from tenfold.journal.store import Block, Journal
 from tenfold.work import parcel
 from tenfold.work.outcome import Failure, Report
@@ -41,9 +42,10 @@ def folder(path: Path) -> Folder:
     return found
 
 
-@pytest.fixture(params=["in a folder", "in temporary storage"])
+@pytest.fixture(params=["in a folder", "in temporary storage", "on a shelf"])
 def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
-    found = Journal(folder(tmp_path) if request.param == "in a folder" else None)
+    where = folder(tmp_path) if request.param == "in a folder" else None
+    found = Journal(where, beside=Shelf() if request.param == "on a shelf" else None)
     yield found
     found.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import scripts
 import tenfold
 import waiting
 from tenfold import errors
+from tenfold.journal.folder import Folder
+from tenfold.journal.store import Journal
 
 RNG = numpy.random.default_rng(0)
 X = RNG.random((3000, 4))
@@ -191,6 +194,11 @@ _SCRIPT = """
 """
 
 
+def _committed(run: Path) -> int:
+    with contextlib.closing(Journal(Folder(run), read_only=True)) as journal:
+        return journal.counts()[0]
+
+
 def test_a_run_goes_on_after_a_kill(tmp_path: Path) -> None:
     calls = tmp_path / "calls"
     with scripts.started(tmp_path, _SCRIPT) as script:
@@ -198,6 +206,7 @@ def test_a_run_goes_on_after_a_kill(tmp_path: Path) -> None:
             lambda: (calls.exists() and len(calls.read_text().split()) >= 13) or script.process.poll() is not None
         )
         assert script.process.poll() is None, script.err
+        waiting.until(lambda: _committed(tmp_path / "run") > 0)  # on a busy machine, a moment later
         script.kill()
     before = len(calls.read_text().split())
     calls.unlink()

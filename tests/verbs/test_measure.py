@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import math
+import os
 import sys
 import time
 from pathlib import Path
@@ -18,6 +20,7 @@ import tenfold
 import waiting
 from tenfold.errors import BadCall
 from tenfold.scaling.cells import Cell, Setting, Taken
+from tenfold.scaling.heldout import heldout
 
 quiet = functools.partial(tenfold.measure, progress=False)
 
@@ -78,6 +81,29 @@ def test_verbs_that_read_a_source(verb: str) -> None:
         assert sum(cell.parts.values()) == pytest.approx(cell.seconds)
 
 
+@pytest.mark.parametrize("verb", [tenfold.prepare, tenfold.evaluate])
+def test_a_source_that_is_slow_to_read_is_input(verb: Any) -> None:
+    options = {tenfold.prepare: (double, Slow()), tenfold.evaluate: (_first, (Slow(), numpy.zeros(8)), ["mse"])}
+    (cell,) = quiet(functools.partial(verb, *options[verb]), workers=[1], repeats=1).cells
+    assert cell.failure is None
+    assert cell.parts["input"] >= 8 * Slow.SECONDS
+
+
+class Slow:
+    """Rows like those of a `Dataset` of PyTorch, each of which takes its time."""
+
+    SECONDS = 0.01
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, place: int) -> Any:
+        if not 0 <= place < 8:
+            raise IndexError(place)
+        time.sleep(self.SECONDS)
+        return numpy.full(4, place, dtype=float)
+
+
 def _first(rows: Any) -> Any:
     return rows[:, 0]
 
@@ -98,6 +124,9 @@ def test_a_fit_is_trained_and_its_step_is_explained() -> None:
     study = quiet(_fit(), workers=[1, 2], sizes=[128, 256], repeats=1, hows=["synchronous"])
     assert [cell.failure for cell in study.cells] == [None] * 4
     assert [cell.repeats[0].steps for cell in study.cells] == [8, 8, 16, 16]
+    for cell in study.cells:
+        assert sum(cell.parts.values()) == pytest.approx(cell.seconds)
+        assert min(cell.parts.values()) >= 0
     two = study.cells[-1]
     assert two.repeats[0].parameters == 5
     assert two.repeats[0].items == 512
@@ -120,6 +149,60 @@ def test_ways_are_studies_of_their_own() -> None:
     assert [cell.setting.how for cell in one.cells] == ["asynchronous"]
     with pytest.raises(BadCall, match="how='sharded': nothing was measured with that"):
         study.of(how="sharded")
+
+
+def test_engines_are_studies_of_their_own_and_a_function_runs_on_each() -> None:
+    def who(workers: int, size: int) -> int:
+        (pid,) = tenfold.map(_pid, [0], workers=workers, progress=False)
+        return 1000 if pid == os.getpid() else 2000  # as items, which come back
+
+    study = quiet(who, workers=[1], engines=["serial", "local"], repeats=1)
+    assert study.of(engine="serial").cells[0].repeats[0].items == 1000
+    assert study.of(engine="local").cells[0].repeats[0].items == 2000
+    with pytest.raises(BadCall, match=r"laws: there are how=None, engine='local'; how=None, engine='serial'"):
+        study.laws
+    called = quiet(functools.partial(tenfold.map, double, [1, 2]), workers=[1], engines=["serial", "local"], repeats=1)
+    assert {cell.setting.engine: cell.failure for cell in called.cells} == {"serial": None, "local": None}
+
+
+def _pid(_: int) -> int:
+    return os.getpid()
+
+
+def test_the_order_is_interleaved_and_seeded() -> None:
+    def rounds(seed: int) -> list[list[tuple[int, int]]]:
+        seen: list[tuple[int, int]] = []
+        quiet(lambda workers, size: seen.append((workers, size)), workers=[1, 2, 3], sizes=[1, 2], repeats=4, seed=seed)
+        return [seen[start : start + 6] for start in range(1, 25, 6)]  # the first is the warm-up
+
+    first = rounds(0)
+    assert [len(set(one)) for one in first] == [6] * 4
+    assert len(set(map(tuple, first))) > 1
+    assert rounds(0) == first
+    assert rounds(1) != first
+
+
+def test_what_is_left_of_the_budget_goes_to_cells_whose_time_is_not_known() -> None:
+    turns = itertools.count()
+
+    def task(workers: int, size: int) -> None:
+        time.sleep(0.2 if size == 1 else 0.05 * (next(turns) % 2))
+
+    calm, wild = quiet(task, workers=[1], sizes=[1, 2], repeats=2, budget=60).cells
+    assert calm.doubt <= 0.05
+    assert len(wild.repeats) == 10  # five times `repeats`, which is the most
+    assert len(calm.repeats) < 10
+
+
+def test_a_grid_that_was_measured_predicts_the_size_that_was_held_out() -> None:
+    def task(workers: int, size: int) -> None:
+        time.sleep(0.02 + size * (0.0002 + 0.002 / workers))
+
+    study = quiet(task, workers=[1, 2, 4], sizes=[20, 40, 80], repeats=2)
+    largest = [cell.setting for cell in study.cells if cell.setting.size == 80]
+    found = heldout(study.cells, largest)
+    assert [held.setting for held in found.cells] == largest
+    assert found.error < 0.25
 
 
 def test_a_cell_that_fails_costs_itself_alone() -> None:
@@ -234,6 +317,11 @@ def test_repeats_end_when_the_time_is_known() -> None:
         (functools.partial(tenfold.tune, double), {}, "a partial of tune cannot be measured"),
         (functools.partial(tenfold.map, double), {}, "the partial lacks items="),
         (functools.partial(tenfold.prepare, double), {}, "the partial lacks source="),
+        (
+            functools.partial(tenfold.prepare, double, iter([1, 2])),
+            {},
+            "source=list_iterator: a stream; expected",
+        ),
     ],
 )
 def test_bad_calls(task: Any, options: dict[str, Any], fault: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import itertools
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -117,7 +119,47 @@ def test_the_size_of_batches_is_kept_to(batch_size: int) -> None:
     assert found.max() <= batch_size
 
 
+def test_rows_are_in_the_form_of_the_first_and_another_is_named() -> None:
+    def mixed(rows: Any) -> Any:
+        return rows[:, 0] if rows[0, 0] == X[0, 0] else (rows[:, 0] > 0.5).astype("int32")
+
+    found = predict(mixed, X, batch_size=1024).numpy()
+    assert found.dtype == X.dtype
+    assert numpy.array_equal(found[1024:], X[1024:, 0] > 0.5)
+    with pytest.raises(tenfold.BadCall, match=r"for rows 1024 to 2048, data is 4 of float64, and of the first"):
+        predict(lambda rows: rows if rows[0, 0] != X[0, 0] else rows[:, 0], X, batch_size=1024)
+
+
 # -- what is kept -----------------------------------------------------------------------------------------------------
+
+
+_COMPILED = """
+    import pathlib
+    import jax
+    import numpy
+    import tenfold
+
+    @jax.jit
+    def model(rows):
+        with open("shapes", "a") as file:  # when it is traced, and not when it is called
+            file.write(f"{len(rows)}\\n")
+        return rows * 2
+
+    X = numpy.arange(2500, dtype="float32")[:, None]
+    for size in (1000, None):
+        found = tenfold.predict(model, X, batch_size=size, workers=1, progress=False).numpy()
+        assert (found == X * 2).all()
+        print(pathlib.Path("shapes").read_text().split())
+        pathlib.Path("shapes").unlink()
+"""
+
+
+def test_a_compiled_model_is_compiled_for_one_size_of_batch(tmp_path: Path) -> None:
+    """The last part of these rows has 452, the others 1024: they are filled up, not compiled for."""
+    insisted, measured = scripts.run(tmp_path, _COMPILED).out.splitlines()
+    assert insisted == "['512']"
+    tried = {"256", "1024", "4096"}
+    assert set(ast.literal_eval(measured)) <= tried
 
 
 def test_the_second_call_returns_at_once_and_another_model_does_not(tmp_path: Path) -> None:
@@ -139,8 +181,10 @@ def test_large_predictions_are_refused_with_their_size(monkeypatch: pytest.Monke
     ):
         predict(function, X, batch_size=1024)
     assert rows_seen(tmp_path) == 1024, "it is known after the first part"
-    with pytest.raises(tenfold.BadCall, match=r"2500 samples take 80.0 kB"):
-        predict(function, (row for row in X), batch_size=1024)
+    rows_seen(tmp_path)
+    with pytest.raises(tenfold.BadCall, match=r"the predictions for 1792 samples take 57.3 kB"):
+        predict(function, itertools.cycle(X), batch_size=1024)  # it never ends
+    assert rows_seen(tmp_path) < 2500
     assert len(predict(function, X, tmp_path / "set", batch_size=1024)) == 2500
 
 

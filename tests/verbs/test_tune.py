@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from pathlib import Path
@@ -129,6 +130,27 @@ def test_one_at_a_time_it_is_optunas_own_study() -> None:
     assert [trial.params for trial in found.trials] == [trial.params for trial in expected.trials]
     ahead = tune(task, space, trials=25, at_once=5, seed=4)
     assert [trial.params for trial in ahead.trials] != [trial.params for trial in found.trials]
+
+
+@pytest.mark.parametrize("sampler", ["gp", "cma-es", "qmc"])
+def test_every_other_sampler_one_at_a_time_is_optunas_own_study(sampler: str) -> None:
+    def task(params: dict[str, Any]) -> float:
+        return float((params["x"] - 0.3) ** 2 + (params["y"] - 0.6) ** 2)
+
+    space = {"x": tenfold.uniform(0, 1), "y": tenfold.uniform(0, 1)}
+    found = tune(task, space, trials=12, at_once=1, seed=4, sampler=sampler)
+    makers: dict[str, Any] = {
+        "gp": optuna.samplers.GPSampler,
+        "cma-es": optuna.samplers.CmaEsSampler,
+        "qmc": functools.partial(optuna.samplers.QMCSampler, scramble=True),
+    }
+    with quiet():
+        expected = optuna.create_study(sampler=makers[sampler](seed=4))
+        expected.optimize(lambda t: task({name: t.suggest_float(name, 0, 1) for name in space}), 12)
+    assert [trial.params for trial in found.trials] == [pytest.approx(trial.params) for trial in expected.trials]
+    ahead = tune(task, space, trials=12, seed=4, sampler=sampler)
+    assert [trial.state for trial in ahead.trials] == ["complete"] * 12
+    assert len({trial.params["x"] for trial in ahead.trials}) == 12, "those that are asked for together differ"
 
 
 def test_the_same_seed_is_the_same_study_and_another_is_not() -> None:

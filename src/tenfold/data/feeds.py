@@ -29,7 +29,8 @@ class Epochs:
         return self._prepared.iterate(self._batch_size, first_epoch=next(self._epochs), **self._options)
 
 
-def tensorflow(prepared: Prepared, *, batch_size: int, **options: Any) -> Any:
+def tensorflow(prepared: Prepared, change: Any = None, *, batch_size: int, **options: Any) -> Any:
+    """`change` is done to each batch by tf.data's own threads."""
     import tensorflow as tf
 
     signature = [tf.TensorSpec((None, *column.shape), column.dtype) for column in prepared.form.columns]
@@ -39,7 +40,10 @@ def tensorflow(prepared: Prepared, *, batch_size: int, **options: Any) -> Any:
     length = len(cuts) * options.get("epochs", 1)
     data = tf.data.Dataset.from_generator(lambda: iter(epochs), output_signature=prepared.form.nested(signature))
     # Without its length, Keras warns at the end of an epoch that there is not enough data.
-    return data.apply(tf.data.experimental.assert_cardinality(length)).prefetch(2)
+    data = data.apply(tf.data.experimental.assert_cardinality(length))
+    if change is not None:
+        data = data.map(change, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return data.prefetch(2)
 
 
 def torch(prepared: Prepared, *, batch_size: int, **options: Any) -> Any:

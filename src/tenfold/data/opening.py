@@ -27,7 +27,7 @@ def source(value: Any, *, columns: Sequence[str] | None = None, name: str = "sou
     if isinstance(columns, str):
         raise BadCall(f"columns={columns!r}: expected a list of names, such as columns=[{columns!r}]")
     found = _found(value, columns, name)
-    if found.length == 0:
+    if found.expected == 0:
         raise BadCall(f"{_told(value, name)}: has no samples")
     return found
 

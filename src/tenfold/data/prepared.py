@@ -93,7 +93,11 @@ class Prepared(Source):
     # -- arrays -------------------------------------------------------------------------------------------------
 
     def numpy(self) -> Any:
-        """All rows as arrays, as a sample has them. Files are mapped: nothing is copied, and nothing is read yet."""
+        """All rows as arrays, as a sample has them.
+
+        `.npy` files are mapped: nothing is copied, and nothing is read yet. Of some rows of a set, that is so where
+        they follow each other; others are copied. Rows in Zarr or Parquet are decoded into memory.
+        """
         arrays = self._store.whole()
         if self._rows is not None:
             arrays = [array[self._selection] for array in arrays]
@@ -143,9 +147,19 @@ class Prepared(Source):
         )
         return _ahead(self, places, prefetch)
 
-    def tensorflow(self, batch_size: int = 32, shuffle: bool = False, seed: int = 0, **others: Any) -> Any:
-        """A `tf.data.Dataset` of batches; read again, it is the next epoch. The others are those of `iterate`."""
-        return feeds.tensorflow(self, batch_size=batch_size, shuffle=shuffle, seed=seed, **others)
+    def tensorflow(
+        self,
+        batch_size: int = 32,
+        shuffle: bool = False,
+        seed: int = 0,
+        map: Any = None,  # noqa: A002  # as tf.data calls it
+        **others: Any,
+    ) -> Any:
+        """A `tf.data.Dataset` of batches; read again, it is the next epoch. The others are those of `iterate`.
+
+        `map` is a function of a batch, in operations of TensorFlow, which runs in parallel in each epoch, in order.
+        """
+        return feeds.tensorflow(self, map, batch_size=batch_size, shuffle=shuffle, seed=seed, **others)
 
     def torch(self, batch_size: int = 32, shuffle: bool = False, seed: int = 0, **others: Any) -> Any:
         """A PyTorch `DataLoader` of batches; read again, it is the next epoch. The others are those of `iterate`."""

@@ -215,7 +215,7 @@ class Preparing:
                 faults.append(self._fault(start, error))
                 return None
             if not self._quarantines:
-                raise SampleFailed(_named(error, start, start + count(rows))) from error
+                raise SampleFailed(named(error, start, start + count(rows))) from error
         blocks = [self._batch_block(_cut(rows, i, i + 1), start + i, faults) for i in range(count(rows))]
         return self._joined([block for block in blocks if block is not None])
 
@@ -240,7 +240,7 @@ class Preparing:
             return block_of(found, self._form_for(found[0], batched=False))
         except BadCall as error:
             if self._form is None:
-                raise SampleFailed(_named(error, places[0])) from error
+                raise SampleFailed(named(error, places[0])) from error
         odd: dict[int, Fault] = {}
         for row, place in zip(found, places, strict=True):
             try:
@@ -254,12 +254,13 @@ class Preparing:
 
     def _fault(self, place: int, error: Exception) -> Fault:
         if not self._quarantines:
-            raise SampleFailed(_named(error, place)) from error
+            raise SampleFailed(named(error, place)) from error
         line = "".join(traceback.format_exception_only(error)).strip()
         return Fault(place, line, "".join(traceback.format_exception(error)))
 
 
-def _named(error: Exception, start: int, stop: int | None = None) -> str:
+def named(error: Exception, start: int, stop: int | None = None) -> str:
+    """What happened, and to which samples."""
     which = f"sample {start}" if stop is None else f"the batch of samples {start} to {stop - 1}"
     return f"{which}: {''.join(traceback.format_exception_only(error)).strip()}"
 

@@ -17,7 +17,7 @@ Rows = Any
 source has them (a sample is the same with a row of each), or a list of samples that are not arrays of one shape."""
 
 PARTS = 250
-"""Into how many parts a source is cut: few enough to be handed out at no cost, many enough to be shared out evenly."""
+"""Into about how many parts a source is cut: few enough to be handed out at no cost, enough to be shared out evenly."""
 PART_BYTES = 16 << 20
 """Above which a part is not read at once, so that memory does not depend on the length of the source."""
 
@@ -43,6 +43,11 @@ class Source(ABC):
     @abstractmethod
     def length(self) -> int | None:
         """How many samples there are."""
+
+    @property
+    def expected(self) -> int | None:
+        """How many there will be, as far as it knows: the length, and of a stream what it says of itself."""
+        return self.length
 
     @abstractmethod
     def read(self, start: int, stop: int) -> Rows:
@@ -101,5 +106,9 @@ def sample(rows: Rows, place: int) -> Any:
 
 
 def step_of(length: int, sample_bytes: int, least: int = 1) -> int:
-    """How many samples go together."""
-    return max(1, min(max(least, math.ceil(length / PARTS)), PART_BYTES // max(1, sample_bytes)))
+    """How many samples go together: a power of two, so that some more samples leave the parts before them as they are.
+
+    Of a source that is cut by its bytes, the length does not matter anyway.
+    """
+    even = 1 << max(0, round(math.log2(max(1, length) / PARTS)))
+    return max(1, min(max(least, even), PART_BYTES // max(1, sample_bytes)))

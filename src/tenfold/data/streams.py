@@ -4,7 +4,7 @@ beginning. The caller reads them, and sends their samples to workers, a block at
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from tenfold.data import stacking
@@ -13,6 +13,8 @@ from tenfold.errors import BadCall
 
 BLOCK = 256
 """Samples that are sent together, if they are not too large for that."""
+_INFINITE = -1
+"""What tf.data says of a set that is repeated without end; -2 of one that does not know."""
 
 
 class Stream(Source):
@@ -23,6 +25,9 @@ class Stream(Source):
         self._name = name
         self._once = iter(items) is items if isinstance(items, Iterator) else False
         self._begun = False
+        self._expected = _expected(items)
+        if self._expected == _INFINITE:
+            raise BadCall(f"{name}: this {type(items).__name__} never ends; give some of it, such as take(1000)")
 
     def __getstate__(self) -> dict[str, Any]:
         """In a worker it is only a name: its parts bring what they hold."""
@@ -31,6 +36,10 @@ class Stream(Source):
     @property
     def length(self) -> None:
         return None
+
+    @property
+    def expected(self) -> int | None:
+        return self._expected
 
     @property
     def sample_bytes(self) -> int:
@@ -68,4 +77,13 @@ class Stream(Source):
             yield stacking.plain(one)
 
     def describe(self) -> str:
-        return f"a stream from {type(self._items).__name__}"
+        some = "" if self._expected is None else f" of {self._expected} samples"
+        return f"a stream{some} from {type(self._items).__name__}"
+
+
+def _expected(items: Any) -> int | None:
+    """Some streams know how many samples they have, though none can be read before those in front of it."""
+    if hasattr(items, "as_numpy_iterator") and hasattr(items, "cardinality"):  # tf.data
+        found = int(items.cardinality())
+        return found if found >= _INFINITE else None
+    return len(items) if isinstance(items, Collection) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,3 +48,19 @@ class Span:
     """Where; -1 where they were given none."""
     attempts: int
     """How often each was started."""
+
+
+def apart(spells: Sequence[tuple[int, float, float]]) -> list[tuple[float, float]]:
+    """(start, stop) of each, from its seat, start and stop: in a seat, one task runs at a time.
+
+    A journal knows when it was told of a task, and how long that took. What is told of at one moment (models that were
+    trained together, each with its share of the time) had ended one after the other before that.
+    """
+    found: list[tuple[float, float]] = [(0.0, 0.0)] * len(spells)
+    limits: dict[int, float] = {}
+    for place in sorted(range(len(spells)), key=lambda place: spells[place][1:], reverse=True):
+        seat, start, stop = spells[place]
+        end = min(stop, limits.get(seat, math.inf))
+        found[place] = (end - (stop - start), end)
+        limits[seat] = found[place][0]
+    return found

@@ -30,15 +30,15 @@ from tenfold.journal import digest
 from tenfold.journal.block import Block as Block
 from tenfold.journal.block import Span
 from tenfold.journal.folder import Folder, write_whole
-from tenfold.journal.kept import Kept
+from tenfold.journal.kept import Keeping, Memory
 from tenfold.work import parcel
 from tenfold.work.outcome import Failure, Outcome, Report, Unopened
 
 FORMAT = 1
-KEPT_IN_MEMORY = 16 << 10  # bytes of a value, from which on it stays in memory where there is no run
+KEPT_BESIDE = 16 << 10  # bytes of a value, from which on it stays out of the database where there is no run
 ITEMS_KEPT = 64 << 10  # bytes of pickled items that a block keeps, so that a table can show them
 
-PICKLES, PARCEL, FILE, MEMORY = range(4)  # how a block's values are kept
+PICKLES, PARCEL, FILE, BESIDE = range(4)  # how a block's values are kept
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -64,10 +64,11 @@ _COLUMNS = "first, count, ok, kind, value, failure, seconds, started, peak, seat
 class Journal:
     """One run's journal. Safe to read from any thread; written by one."""
 
-    def __init__(self, folder: Folder | None, *, read_only: bool = False) -> None:
+    def __init__(self, folder: Folder | None, *, read_only: bool = False, beside: Keeping | None = None) -> None:
+        """`beside`: where large values are kept without a folder; in memory if it is not given."""
         self.folder = folder
         self._lock = threading.RLock()
-        self._memory: dict[int, parcel.Buffer | Kept] = {}
+        self._beside = beside or Memory()
         self._session: int | None = None
         self._committed = time.monotonic()
         self._dirty = False
@@ -144,18 +145,20 @@ class Journal:
 
     def add_values(self, block: Block, bodies: Sequence[bytes]) -> None:
         """Tasks that returned small values, as their pickles."""
-        if self.folder is None and sum(map(len, bodies)) > KEPT_IN_MEMORY * len(bodies):
+        if self.folder is None and sum(map(len, bodies)) > KEPT_BESIDE * len(bodies):
             # Nobody will read them after us: a copy into temporary storage would be for nothing.
-            self._memory[block.first] = Kept(bodies)
-            self._add(block, ok=True, kind=MEMORY)
+            with self._trouble():
+                self._beside.add_values(block.first, bodies)
+            self._add(block, ok=True, kind=BESIDE)
         else:
             self._add(block, ok=True, kind=PICKLES, value=b"".join(bodies))
 
     def add_large(self, block: Block, memory: parcel.Buffer) -> None:
         """A task that returned one large value; it is kept in a file of its own, or where it is."""
         if self.folder is None:
-            self._memory[block.first] = memory
-            self._add(block, ok=True, kind=MEMORY)
+            with self._trouble():
+                self._beside.add_large(block.first, memory)
+            self._add(block, ok=True, kind=BESIDE)
         elif len(memory) <= 1 << 16:
             self._add(block, ok=True, kind=PARCEL, value=bytes(memory))
         else:
@@ -216,7 +219,7 @@ class Journal:
     def close(self) -> None:
         with self._lock, contextlib.suppress(sqlite3.Error):
             self._db.close()
-        self._memory.clear()
+        self._beside.clear()
 
     # -- reading ------------------------------------------------------------------------------------------------
 
@@ -312,7 +315,7 @@ class Journal:
     def _rows(self, where: str) -> Iterator[dict[str, Any]]:
         joint = f"{where} AND" if where else "WHERE"
         query = f"SELECT {_COLUMNS} FROM outcomes {joint} first > ? ORDER BY first"
-        for row in self._paged(query, most=64):  # values are in them
+        for row in self._paged(query, most=8):  # values are in them: up to some MB in each
             yield dict(zip(_COLUMNS.split(", "), row, strict=True))
 
     def _paged(self, query: str, *values: Any, most: int = 1024) -> Iterator[Any]:
@@ -354,11 +357,8 @@ class Journal:
             return parcel.concatenated(row["value"], row["count"])
         if row["kind"] == PARCEL:
             return [parcel.unpack(bytearray(row["value"]))]
-        if row["kind"] == MEMORY:
-            kept = self._memory[row["first"]]
-            if isinstance(kept, Kept):
-                return kept.values()
-            return [parcel.unpack(bytearray(kept) if isinstance(kept, bytes) else kept)]
+        if row["kind"] == BESIDE:
+            return self._beside.values(row["first"])
         with self._trouble(), open(self._file(row["first"]), "rb") as file:
             return [parcel.unpack(parcel.load(file.fileno()))]
 

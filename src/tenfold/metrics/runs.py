@@ -47,10 +47,12 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Shelved:
-    """A run in files."""
+    """A run in a file: its columns one after the other. One file, since a map of it holds a descriptor."""
 
-    stem: str
-    """What the names of its files start with."""
+    path: str
+    """The file."""
+    length: int
+    """How many entries."""
     has_rows: bool
     """Whether rows are kept apart."""
     labels: Array
@@ -58,17 +60,15 @@ class Shelved:
 
     def opened(self) -> Run:
         """The run, mapped into memory and not read."""
-        depth, code, weight = (numpy.load(self._file(name), mmap_mode="r") for name in ("depth", "code", "weight"))
-        row = numpy.load(self._file("row"), mmap_mode="r") if self.has_rows else None
-        return Run(depth, code, weight, row, self.labels)
+        raw = numpy.memmap(self.path, numpy.uint8, mode="r")
+        wide = [raw[place * 8 * self.length : (place + 1) * 8 * self.length] for place in range(2 + self.has_rows)]
+        row = wide[2].view(numpy.int64) if self.has_rows else None
+        code = raw[len(wide) * 8 * self.length :].view(numpy.int32)
+        return Run(wide[0].view(numpy.float64), code, wide[1].view(numpy.float64), row, self.labels)
 
     def remove(self) -> None:
-        """Delete its files."""
-        for name in ("depth", "code", "weight", "row"):
-            Path(self._file(name)).unlink(missing_ok=True)
-
-    def _file(self, name: str) -> str:
-        return f"{self.stem}-{name}.npy"
+        """Delete its file."""
+        Path(self.path).unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +110,13 @@ def shed(pile: Pile, folder: str | os.PathLike[str]) -> Pile:
     whole = pile.runs[-1]
     for run in reversed(pile.runs[:-1]):
         whole = _merged(run, whole)
-    shelved = Shelved(str(Path(folder) / f"run-{uuid.uuid4().hex}"), whole.row is not None, whole.labels)
-    columns = {"depth": whole.depth, "code": whole.code, "weight": whole.weight, "row": whole.row}
+    path = Path(folder) / f"run-{uuid.uuid4().hex}"
+    shelved = Shelved(str(path), len(whole), whole.row is not None, whole.labels)
     try:
-        for name, column in columns.items():
-            if column is not None:
-                numpy.save(f"{shelved.stem}-{name}.npy", column, allow_pickle=False)
+        with open(path, "wb") as file:
+            for column in (whole.depth, whole.weight, whole.row, whole.code):  # wide ones first, so all are aligned
+                if column is not None:
+                    file.write(numpy.ascontiguousarray(column).data)
     except OSError:
         shelved.remove()
         raise

@@ -26,6 +26,7 @@ class Predicting:
         self._x = x
         self._batch_size = batch_size
         self._found: int | None = batch_size
+        self._longest = 0
 
     @property
     def changes_nothing(self) -> bool:
@@ -54,7 +55,10 @@ class Predicting:
         predict = loaded(self._model)
         if self._found is None:
             self._found = self._agreed(predict, inputs)
-        return batching.batched(predict, inputs, sizing.even(nesting.count(inputs), self._found))
+        rows = nesting.count(inputs)
+        if predict.fixed:  # another size would be compiled anew, for no more than the rows at the end of a source
+            rows = self._longest = max(rows, self._longest)
+        return batching.batched(predict, inputs, sizing.even(rows, self._found))
 
     def _agreed(self, predict: Predict, inputs: Any) -> int:
         """The size that the first worker to ask has found: with one size, numbers do not depend on who predicts."""

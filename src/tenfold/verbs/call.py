@@ -25,6 +25,7 @@ from tenfold.engines import Crew, Engine
 from tenfold.errors import BadCall, RunDiffers
 from tenfold.journal import fingerprint
 from tenfold.journal.folder import Folder, is_run
+from tenfold.journal.kept import Shelf
 from tenfold.journal.store import Journal
 from tenfold.nursery import used
 from tenfold.plan.choose import Plan, choose
@@ -146,8 +147,14 @@ def opened(
     total: int | None,
     on_error: OnError,
     parts: Mapping[str, str],
+    even: bool = False,
+    shelved: bool = False,
 ) -> Iterator[Call]:
-    """From settings to a call that can run. `parts` identify it besides the task and the seed."""
+    """From settings to a call that can run. `parts` identify it besides the task and the seed.
+
+    `even`: all tasks take about equally long. `shelved`: large values are kept in a file also without a run, since all
+    of them may be more than memory holds.
+    """
     timeout = None if settings.timeout == math.inf else settings.timeout
     chosen = choice(settings.engine, settings.workers)
     abilities = chosen.engine.abilities
@@ -162,8 +169,8 @@ def opened(
         first_core=os.getpid(),
     )
     policy = Policy(settings.retries, timeout if abilities.stops == "kill" else None, on_error)
-    pace = Pace(abilities.seconds_per_batch, one_by_one=plan.isolate)
-    with _journal(settings.run, fresh=settings.fresh) as journal, _tasks_folder(journal) as tasks:
+    pace = Pace(abilities.seconds_per_batch, one_by_one=plan.isolate, even=even)
+    with _journal(settings, shelved=shelved) as journal, _tasks_folder(journal) as tasks:
         _recognise(journal, verb, task, {"seed": str(settings.seed), **parts}, total)
         members = used.members(task)
         about = {"engine": engines.name_of(chosen.engine), "workers": len(plan.seats), "plan": str(plan)}
@@ -182,17 +189,16 @@ def opened(
 
 
 @contextlib.contextmanager
-def _journal(run: str | os.PathLike[str] | None, *, fresh: bool) -> Iterator[Journal]:
+def _journal(settings: Settings, *, shelved: bool) -> Iterator[Journal]:
     """The journal of the call; locked while it is written, and left open for the results to read."""
-    if run is None:
-        yield Journal(None)
-        return
-    folder = Folder(run)
-    folder.prepare()
-    with folder.locked():
-        if fresh and is_run(folder.path):
-            _clear(folder)
-        journal = Journal(folder)
+    with contextlib.ExitStack() as stack:
+        folder = None if settings.run is None else Folder(settings.run)
+        if folder is not None:
+            folder.prepare()
+            stack.enter_context(folder.locked())
+            if settings.fresh and is_run(folder.path):
+                _clear(folder)
+        journal = Journal(folder, beside=Shelf() if shelved and folder is None else None)
         try:
             yield journal
         except BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -129,11 +130,13 @@ def _scores(
     """For each data set, the scores of each model."""
     parts = _parts(sources)
     known = all(source.length is not None for source in sources.values())
-    results = over(task, list(parts) if known else parts, settings, on_error="stop", verb="evaluate")
+    # Where metrics keep scores, or large matrices, what all parts come to may be more than memory holds.
+    items = list(parts) if known else parts
+    results = over(task, items, settings, on_error="stop", verb="evaluate", even=True, shelved=True)
     raise_failures(results, "stop")
     totals: dict[tuple[str, str], Tally] = {}
-    with tempfile.TemporaryDirectory(prefix="tenfold-") as folder:
-        for of_source, tallies in results:
+    with contextlib.closing(results.journal), tempfile.TemporaryDirectory(prefix="tenfold-") as folder:
+        for of_source, tallies, *_ in results:
             for name, tally in tallies.items():
                 key = (of_source, name)
                 totals[key] = scorings[name].merge(totals[key], tally, folder) if key in totals else tally

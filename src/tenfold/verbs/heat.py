@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -70,7 +71,8 @@ def _run(call: Call, terms: Terms, judge: Judge | None, *, resumable: bool) -> R
     roll = Roll(count, checkpoint, everywhere=everywhere, judge=judge, start_servers=start)
     with contextlib.closing(servers), contextlib.closing(roll):
         feed = Feed(range(count), call.journal, resumable=resumable)
-        task = Worker(replace(terms, ticket=roll.ticket))
+        beside = Counter(seat.machine for seat in call.plan.seats)
+        task = Worker(replace(terms, ticket=roll.ticket, beside=dict(beside)))
         call.run(lambda: call.crew(task, call.job), feed)
     if not roll.left:
         before = json.loads(call.journal.meta("events") or "[]")

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tenfold.data import manifest, preparing
-from tenfold.data.form import Form
 from tenfold.data.manifest import Manifest
 from tenfold.data.prepared import Prepared
 from tenfold.data.preparing import Fault, Kept, Piece, Preparing
@@ -33,9 +32,6 @@ from tenfold.work.outcome import Outcome
 
 ENDED = (TaskDied, TaskTimedOut, TaskOutOfMemory)
 """What a single sample can do to its worker, so that the others of its part have to go again."""
-
-Accepts = Callable[[Form, int], None]
-"""May refuse a set by its form and about how many rows it will have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +79,7 @@ class Recipe:
         )
 
 
-def make(
-    recipe: Recipe,
-    to: str | os.PathLike[str],
-    settings: Settings,
-    *,
-    fresh: bool,
-    accepts: Accepts | None = None,
-) -> Prepared:
+def make(recipe: Recipe, to: str | os.PathLike[str], settings: Settings, *, fresh: bool) -> Prepared:
     """The set in `to`, made of what is there and what is missing."""
     if isinstance(recipe.source, Prepared) and recipe.source.folder == Path(to).absolute():
         raise BadCall(f"to={str(to)!r}: the source itself; each call would use what the last one made. Give another")
@@ -104,7 +93,7 @@ def make(
             place.clear()
         if place.moved_in():
             return Prepared.open(place.folder)
-        pieces = _pieces(recipe, place, settings, parts, accepts)
+        pieces = _pieces(recipe, place, settings, parts)
         rows = sum(piece.rows for piece in pieces)
         form = preparing.read_form(place.work)
         samples, about = place.samples, recipe.source.describe()
@@ -113,27 +102,15 @@ def make(
     return Prepared.open(place.folder)
 
 
-def _pieces(
-    recipe: Recipe, place: Workplace, settings: Settings, parts: list[Part] | None, accepts: Accepts | None
-) -> list[Piece]:
+def _pieces(recipe: Recipe, place: Workplace, settings: Settings, parts: list[Part] | None) -> list[Piece]:
     """What becomes of each part, in order. The first goes alone, because the form of all rows comes from it."""
     kept = place.prepare()
-    length = recipe.source.length
-
-    def begun() -> None:
-        if accepts is not None and length is not None and (place.work / preparing.FORM).is_file():
-            accepts(preparing.read_form(place.work), length)
-
     coming = parts if parts is not None else _streamed(recipe, kept, place.work)
-    first = partial(FirstAlone, begun=begun)
     run = replace(settings, run=place.work / PARTS)
-    mapped = partial(over, verb=recipe.verb)
-    pieces = _map(mapped, recipe.task(place.work, kept), coming, run, collects=recipe.quarantines, feed_of=first)
-    rows = sum(piece.rows for piece in pieces)
-    if not rows:
+    mapped = partial(over, verb=recipe.verb, even=True)
+    pieces = _map(mapped, recipe.task(place.work, kept), coming, run, collects=recipe.quarantines, feed_of=FirstAlone)
+    if not any(piece.rows for piece in pieces):
         _refuse_empty(pieces)
-    if accepts is not None:
-        accepts(preparing.read_form(place.work), rows)
     return sorted(pieces, key=lambda piece: piece.start)
 
 

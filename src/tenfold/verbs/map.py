@@ -61,10 +61,16 @@ def over(
     on_error: OnError,
     feed_of: Callable[..., Feed] = Feed,
     verb: str = "map",
+    even: bool = False,
+    shelved: bool = False,
 ) -> Results:
-    """Every task, whatever becomes of it; `feed_of` says in which order they go, `verb` whose they are."""
+    """Every task, whatever becomes of it; `feed_of` says in which order they go, `verb` whose they are.
+
+    `even`, `shelved`: as `verbs/call.opened` has them.
+    """
     total = len(items) if isinstance(items, Sized) else None
-    with opened(verb, task, settings, total=total, on_error=on_error, parts={}) as call:
+    about = {"even": even, "shelved": shelved}
+    with opened(verb, task, settings, total=total, on_error=on_error, parts={}, **about) as call:
         if grouped.is_grouped(task):
             feed = grouped.run(task, list(items), call)
         else:

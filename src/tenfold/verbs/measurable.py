@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import tempfile
@@ -15,6 +16,7 @@ import numpy
 
 from tenfold.data.beginning import Beginning
 from tenfold.data.opening import source as open_source
+from tenfold.dispatch.using import use
 from tenfold.errors import BadCall
 from tenfold.fuse import fit as fits
 from tenfold.fuse.columns import leaves
@@ -102,8 +104,13 @@ class Function(Measurable):
             raise BadCall(f"task={function!r}: {error}; expected {KINDS}") from error
 
     def run(self, setting: Setting, **options: Any) -> Done:
-        """A number that it returns is how many items went through; the size, where it returns something else."""
-        found = self._function(setting.workers, setting.size)
+        """A number that it returns is how many items went through; the size, where it returns something else.
+
+        What it calls runs on the engine of the setting. How many cores its workers have is its own affair.
+        """
+        engine = options.get("engine")
+        with contextlib.nullcontext() if engine is None else use(engine):
+            found = self._function(setting.workers, setting.size)
         is_number = isinstance(found, int | float | numpy.number) and not isinstance(found, bool)
         return Done(float(found) if is_number else setting.size or 1)
 
@@ -164,6 +171,9 @@ class Reading(Measurable):
         self.name = f"{name_of(verb)} of {name_of(through)}"
         self._source = open_source(_wanted(self._given, "source", "samples"), columns=self._given.pop("columns", None))
         self.length = self._source.length
+        if self.length is None:
+            kind = type(given["source"]).__name__
+            raise BadCall(f"source={kind}: a stream; expected what can be read again: an array, files or a list")
 
     def run(self, setting: Setting, **options: Any) -> Done:
         source = self._source if setting.size is None else Beginning(self._source, setting.size)
@@ -173,7 +183,7 @@ class Reading(Measurable):
         else:
             with tempfile.TemporaryDirectory(prefix="tenfold-") as folder:
                 self._verb(**{**call, "to": folder, "fresh": True})
-        return Done(source.length or 1)
+        return Done(source.length or 0)
 
 
 _VERBS: dict[Callable[..., Any], Callable[[Mapping[str, Any]], Measurable]] = {

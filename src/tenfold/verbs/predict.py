@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy
+
 from tenfold.data import stores
-from tenfold.data.form import Form
+from tenfold.data.form import Form, batch_of
 from tenfold.data.opening import source as open_source
 from tenfold.data.prepared import Prepared
+from tenfold.data.preparing import Block
+from tenfold.data.returning import Returning
 from tenfold.data.roles import Roles, look_at
+from tenfold.data.source import Part, Source, cut
+from tenfold.dispatch.first import FirstAlone
+from tenfold.dispatch.results import Results
 from tenfold.errors import BadCall
+from tenfold.journal.store import Journal
 from tenfold.models.opening import model as open_model
 from tenfold.models.predicting import Predicting
 from tenfold.plan.needs import readable
 from tenfold.verbs.call import Settings, sound
 from tenfold.verbs.making import Recipe, make
+from tenfold.verbs.map import over, raise_failures
 
 LEAST = 1024
 """Samples that go to a worker at once: a model takes microseconds for one, and milliseconds for a batch."""
@@ -76,15 +85,57 @@ def predict(
         raise BadCall("; ".join(faults))
     stores.needed(format)
     function = Predicting(opened, roles.x, batch_size)
+    if to is None:
+        return _in_memory(function, found, settings)
     recipe = Recipe(
         function, found, batched=True, batch=None, quarantines=False, format=format, least=LEAST, verb="predict"
     )
-    if to is not None:
-        return make(recipe, to, settings, fresh=fresh)
-    with tempfile.TemporaryDirectory(prefix="tenfold-") as folder:
-        made = make(recipe, folder, settings, fresh=False, accepts=_refuse_large)
-        arrays = [array.copy() for array in stores.KINDS[format](made.folder, made.form).whole()]
-    return Prepared(made.form, stores.InMemory(arrays), len(made), None)
+    return make(recipe, to, settings, fresh=fresh)
+
+
+def _in_memory(function: Predicting, source: Source, settings: Settings) -> Prepared:
+    """Rows come back as the values of tasks: workers may be on machines that share no folder with this one."""
+    forms: list[Form] = []
+
+    def parts() -> Iterator[Part]:
+        for part in cut(source, least=LEAST):
+            for form in forms:  # none before the first part
+                _refuse_large(form, part.stop)
+            yield part
+
+    def feed(items: Any, journal: Journal, *, resumable: bool) -> FirstAlone:
+        def begun() -> None:
+            first = journal.outcome(0)
+            if first.ok:
+                forms.append(first.value[0])
+                _refuse_large(forms[0], source.expected or 0)
+
+        return FirstAlone(items, journal, resumable=resumable, begun=begun)
+
+    items = parts() if source.length is None else list(parts())
+    task = Returning(function, source)
+    results = over(task, items, settings, on_error="stop", feed_of=feed, verb="predict", even=True, shelved=True)
+    raise_failures(results, "stop")
+    if not len(results):
+        raise BadCall("source: has no samples")
+    with contextlib.closing(results.journal):
+        return _joined(results)
+
+
+def _joined(results: Results) -> Prepared:
+    """All rows, in the form of the first part's."""
+    form: Form | None = None
+    blocks: list[Block] = []
+    for found, block in results:
+        form = found if form is None else form
+        try:
+            blocks.append(block if found == form else batch_of(found.nested(block), form))
+        except BadCall as error:
+            rows = sum(len(arrays[0]) for arrays in blocks)
+            raise BadCall(f"model: for rows {rows} to {rows + len(block[0])}, {error}") from None
+    assert form is not None
+    arrays = [numpy.concatenate(arrays) for arrays in zip(*blocks, strict=True)]
+    return Prepared(form, stores.InMemory(arrays), len(arrays[0]), None)
 
 
 def size_faults(batch_size: object) -> list[str]:

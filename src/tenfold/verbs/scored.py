@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from tenfold.data.roles import Roles
 from tenfold.data.source import Part, Rows, Source, count
@@ -11,8 +13,21 @@ from tenfold.metrics.scoring import Scoring, Tally
 from tenfold.models.predicting import Predicting
 
 
+class Tallied(NamedTuple):
+    """What is kept of a part."""
+
+    source: str
+    """The name of its data set."""
+    tallies: dict[str, Tally]
+    """By the name of the model."""
+    spent: Mapping[str, float]
+    """Seconds of the task: "input" is how long its samples were read."""
+
+
 class Scored:
     """The task of `tenfold.evaluate`: called with the name of a data set and a part of it."""
+
+    notes_spent = True
 
     def __init__(
         self,
@@ -45,9 +60,11 @@ class Scored:
     def __name__(self) -> str:
         return "evaluate"
 
-    def __call__(self, item: tuple[str, Part]) -> tuple[str, dict[str, Tally]]:
+    def __call__(self, item: tuple[str, Part]) -> Tallied:
         name, part = item
+        began = time.monotonic()
         rows = self._read(name, part) if part.rows is None else part.rows
+        spent = {"input": time.monotonic() - began}
         roles = self._roles
         inputs, truth = roles.x(rows), roles.truth(rows)
         found = {}
@@ -60,7 +77,7 @@ class Scored:
                 truth, predicted, roles.weights(rows), roles.groups(rows), part.start
             )
         assert count(rows) == part.stop - part.start
-        return name, found
+        return Tallied(name, found, spent)
 
     def _read(self, name: str, part: Part) -> Rows:
         harmless = all(predicting.changes_nothing for predicting in self._predicting.values())

@@ -101,7 +101,7 @@ def tune(
     )
     _try_one(wanted, seed)
     with opened("tune", wanted.task, settings, total=None, on_error="collect", parts=wanted.parts()) as call:
-        call.journal.set_meta(objective=wanted.objective.to_json())
+        call.journal.set_meta(objective=wanted.objective.to_json(), space=wanted.space.to_json())
         known = [leg for leg in known_legs(call.journal).values() if leg is not None] if asynchronous else []
         begun = {leg.trial: leg.params for leg in known if leg.start == 0}
         if asynchronous:

@@ -105,7 +105,7 @@ def look(
     if isinstance(sampler, Pbt):
         faults += sampler.faults(trials, steps)
     else:
-        faults += suggestions.check(sampler, found, trials, len(looked_for.names))
+        faults += suggestions.check(sampler, found, trials, len(looked_for.names), besides=["pbt"])
     pruner = pruners.chosen(pruner)
     faults += pruners.check(pruner)
     faults += _faults_together(fit, pruner, sampler, cv, steps, looked_for)
