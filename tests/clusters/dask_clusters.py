@@ -132,7 +132,7 @@ class Cluster:
         """Everything that came from it, at whatever distance; tasks on the caller's machine come from the caller."""
         # A nursery may have another environment; its command line has its socket.
         mark, place = f"{CLUSTER}={self.folder}".encode(), f"{self.folder}/".encode()
-        found = [pid for pid in _all_pids() if mark in _environment(pid) or place in _words(pid)]
+        found = [pid for pid in _all_pids() if mark in environment(pid) or place in _words(pid)]
         return [pid for pid in found if waiting.lives(pid)]
 
     def end(self) -> None:
@@ -220,7 +220,7 @@ def _all_pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
-def _environment(pid: int) -> list[bytes]:
+def environment(pid: int) -> list[bytes]:
     try:
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:

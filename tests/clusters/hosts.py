@@ -35,19 +35,22 @@ class Net:
     """Those of workers."""
     real: bool
     """Whether they are namespaces."""
-    _ends: list[str] = field(default_factory=list)  # this side's end of each host's cable
+    hidden: Path | None = None
+    """A folder of which only this host sees the content; None where hosts are no namespaces."""
+    ends: list[str] = field(default_factory=list)
+    """This side's end of each host's cable."""
 
     def cut(self, number: int, processes: list[Process]) -> None:
         """Nothing goes to that host or comes from it any more; its processes go on."""
         if self.real:
-            _ip("link", "set", self._ends[number], "down")
+            _ip("link", "set", self.ends[number], "down")
         else:
             for process in processes:
                 os.killpg(process.pid, signal.SIGSTOP)
 
     def mend(self, number: int, processes: list[Process]) -> None:
         if self.real:
-            _ip("link", "set", self._ends[number], "up")
+            _ip("link", "set", self.ends[number], "up")
         else:
             for process in processes:
                 with contextlib.suppress(ProcessLookupError):
@@ -55,7 +58,7 @@ class Net:
 
     def sent(self, number: int) -> int:
         """Bytes that have gone to that host."""
-        return int(Path(f"/sys/class/net/{self._ends[number]}/statistics/tx_bytes").read_text())
+        return int(Path(f"/sys/class/net/{self.ends[number]}/statistics/tx_bytes").read_text())
 
 
 @contextlib.contextmanager
@@ -94,10 +97,15 @@ def _namespaces(folder: Path) -> Iterator[Net]:
                 _ip("-n", name, "link", "set", "lo", "up")
         except (OSError, subprocess.CalledProcessError) as error:
             raise HostUnavailable(getattr(error, "stderr", None) or error) from error
+        hidden = folder / "hidden"
+        hidden.mkdir()
+        # In a namespace of its own, another file system covers that folder.
+        covered = ["sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', str(hidden)]
         others = [
-            Host(folder / f"h{n}", f"{net}.{n + 2}", ["ip", "netns", "exec", name]) for n, name in enumerate(names)
+            Host(folder / f"h{n}", f"{net}.{n + 2}", ["ip", "netns", "exec", name, *covered])
+            for n, name in enumerate(names)
         ]
-        yield Net(Host(folder / "h", f"{net}.1"), others, real=True, _ends=ends)
+        yield Net(Host(folder / "h", f"{net}.1"), others, real=True, hidden=hidden, ends=ends)
 
 
 def _ip(*words: str) -> None:

@@ -10,13 +10,15 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import dask_clusters
 import psutil
 import pytest
+from dask_clusters import HERE, Host
 
 import leftovers
 import scripts
@@ -25,7 +27,9 @@ from tenfold.engines import ray as ray_engine
 
 START_LIMIT = 60.0
 TOKEN = "a" * 32
+ON_HOST = "TENFOLD_TEST_HOST"
 TOKEN_VARIABLES = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
+OPEN = {"RAY_AUTH_MODE": "disabled"}
 
 
 def free_port() -> int:
@@ -52,7 +56,7 @@ def joined(**options: Any) -> Iterator[Any]:
     """This process in a cluster that `ray.init` starts, as a user's script would; Ray's module."""
     import ray
 
-    with folder() as place, _in_a_cluster():
+    with folder() as place, in_a_cluster():
         ray.init(
             "local", include_dashboard=False, log_to_driver=False, configure_logging=False, _temp_dir=place, **options
         )
@@ -65,7 +69,7 @@ def nodes(*arguments: dict[str, Any]) -> Iterator[Any]:
     import ray
     from ray.cluster_utils import Cluster
 
-    with folder() as place, _in_a_cluster():
+    with folder() as place, in_a_cluster():
         head = {**arguments[0], "include_dashboard": False, "temp_dir": place}
         (Path(tempfile.gettempdir()) / "ray").mkdir(exist_ok=True)  # where it notes its address, whatever temp_dir is
         cluster = Cluster()
@@ -82,7 +86,8 @@ def nodes(*arguments: dict[str, Any]) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _in_a_cluster() -> Iterator[None]:
+def in_a_cluster() -> Iterator[Any]:
+    """This process joins one, by the user's own means: Ray's module."""
     import ray
 
     leftovers.clusters.ray = True
@@ -92,7 +97,7 @@ def _in_a_cluster() -> Iterator[None]:
         # Otherwise the first cluster switches tokens on in this process, and the second one does not know it.
         patch.setenv("RAY_AUTH_MODE", "disabled")
         try:
-            yield
+            yield ray
         finally:
             ray_engine.close()
             ray.shutdown()
@@ -156,23 +161,43 @@ class Head:
     """Where its nodes meet."""
     client_port: int
     """Where Ray Client is answered."""
+    host: str = HERE
+    """Its address."""
 
     @property
     def address(self) -> str:
-        return f"ray://127.0.0.1:{self.client_port}"
+        return f"ray://{self.host}:{self.client_port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node on another host."""
+
+    process: subprocess.Popen[bytes]
+    """The command, which stays."""
+    mark: bytes
+    """In the environment of everything that comes from it."""
+
+    def processes(self) -> list[int]:
+        """Everything that came from it, at whatever distance."""
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+        return [pid for pid in pids if self.mark in dask_clusters.environment(pid) and waiting.lives(pid)]
 
 
 @contextlib.contextmanager
-def head(cwd: Path, variables: Mapping[str, str] | None = None, *options: str) -> Iterator[Head]:
+def head(
+    cwd: Path, variables: Mapping[str, str] | None = None, *options: str, cpus: int = 2, host: str = HERE
+) -> Iterator[Head]:
     """A cluster of one node, as an administrator starts it; it sees nothing of the tests' import path."""
     port, client_port = free_port(), free_port()
     with folder() as place:
-        command = ["start", "--head", f"--port={port}", f"--ray-client-server-port={client_port}", "--num-cpus=2"]
-        process = _start(cwd, variables, [*command, "--include-dashboard=false", f"--temp-dir={place}", *options])
+        words = ["start", "--head", f"--port={port}", f"--ray-client-server-port={client_port}", f"--num-cpus={cpus}"]
+        words += ["--include-dashboard=false", f"--temp-dir={place}", *_at(host), *options]
+        process = _start(cwd, variables, words)
         try:
-            waiting.until(lambda: _answers(client_port) or process.poll() is not None, START_LIMIT, "a Ray head")
+            waiting.until(lambda: _answers(host, client_port) or process.poll() is not None, START_LIMIT, "a Ray head")
             assert process.poll() is None, (cwd / "ray.out").read_text()
-            yield Head(process, port, client_port)
+            yield Head(process, port, client_port, host)
         finally:
             end(process)
 
@@ -180,19 +205,39 @@ def head(cwd: Path, variables: Mapping[str, str] | None = None, *options: str) -
 @contextlib.contextmanager
 def worker(cwd: Path, port: int, variables: Mapping[str, str] | None = None, *options: str) -> Iterator[int]:
     """Another node, in a process of its own; its process id."""
-    process = _start(cwd, variables, ["start", f"--address=127.0.0.1:{port}", "--num-cpus=2", *options], "node.out")
+    process = _start(cwd, variables, ["start", f"--address={HERE}:{port}", "--num-cpus=2", *options], "node.out")
     try:
         yield process.pid
     finally:
         end(process)
 
 
+@contextlib.contextmanager
+def on_host(cwd: Path, head: Head, host: Host, variables: Mapping[str, str] | None = None) -> Iterator[Node]:
+    """A node on another host, with two CPUs; what it has started ends with it."""
+    mark = {ON_HOST: f"{host.address} {os.urandom(4).hex()}"}
+    with folder() as place:
+        words = ["start", f"--address={head.host}:{head.port}", "--num-cpus=2", f"--temp-dir={place}"]
+        variables = {**host.variables(), **(variables or {}), **mark}
+        process = _start(cwd, variables, [*words, *_at(host.address)], f"{host.address}.out", host.prefix)
+        node = Node(process, f"{ON_HOST}={mark[ON_HOST]}".encode())
+        try:
+            yield node
+        finally:
+            end(process)
+            waiting.until(lambda: not node.processes(), 15, "the end of all that a Ray node has started")
+
+
+def _at(host: str) -> list[str]:
+    return [] if host == HERE else [f"--node-ip-address={host}"]
+
+
 def _start(
-    cwd: Path, variables: Mapping[str, str] | None, words: list[str], out: str = "ray.out"
+    cwd: Path, variables: Mapping[str, str] | None, words: list[str], out: str = "ray.out", prefix: Sequence[str] = ()
 ) -> subprocess.Popen[bytes]:
     with open(cwd / out, "wb") as file:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "ray.scripts.scripts", *words, "--block", "--disable-usage-stats"],
+            [*prefix, sys.executable, "-P", "-m", "ray.scripts.scripts", *words, "--block", "--disable-usage-stats"],
             cwd=cwd,
             env={**leftovers.variables(), **TOKEN_VARIABLES, **(variables or {})},
             stdin=subprocess.DEVNULL,
@@ -213,8 +258,8 @@ def end(process: subprocess.Popen[bytes]) -> None:
         waiting.for_exit(pid, 10)
 
 
-def _answers(port: int) -> bool:
+def _answers(host: str, port: int) -> bool:
     with contextlib.suppress(OSError):
-        socket.create_connection(("127.0.0.1", port), 1).close()
+        socket.create_connection((host, port), 1).close()
         return True
     return False

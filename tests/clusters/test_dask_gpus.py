@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import dask_clusters
@@ -103,3 +104,27 @@ def test_two_workers_of_one_machine_have_different_devices() -> None:
         assert {visible for visible, *_ in found} == {"0", "1"}
         for device in ("0", "1"):
             assert _most_at_once([(began, ended) for visible, _, began, ended in found if visible == device]) == 1
+
+
+def test_the_cpus_that_a_worker_declares_are_what_calls_divide(tmp_path: Path) -> None:
+    """They are read, and not held: Dask's own tasks go on beside a call."""
+    from distributed import Client
+
+    def work(x: int) -> int:
+        (tmp_path / f"began {x}").touch()
+        waiting.until((tmp_path / "go").exists, 20)
+        return x
+
+    with dask_clusters.running() as cluster, ThreadPoolExecutor(1) as pool:
+        cluster.worker("--resources", "CPU=2", threads=4)
+        answer = pool.submit(tenfold.map, work, range(4), engine=cluster.address, progress=False)
+        waiting.until(lambda: len(list(tmp_path.glob("began *"))) == 2 or answer.done())
+        with Client(cluster.address, set_as_default=False) as client:
+            assert client.submit(os.getpid, resources={"CPU": 2}, pure=False).result(timeout=10) > 0
+        assert len(list(tmp_path.glob("began *"))) == 2
+        (tmp_path / "go").touch()
+        assert answer.result(20).workers == 2
+        spans = [span for _, _, *span in tenfold.map(_span, range(4), engine=cluster.address, cpus=2, progress=False)]
+        assert _most_at_once([(began, ended) for began, ended in spans]) == 1
+        with pytest.raises(errors.DoesNotFit, match="cpus=3"):
+            tenfold.map(abs, [1], engine=cluster.address, cpus=3)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import certificates
 import dask_clusters
-import psutil
+import listening
 import pytest
 from certificates import Certificates
 from dask_clusters import Cluster, traces
@@ -88,14 +88,14 @@ def test_nothing_of_ours_listens(cluster: Cluster, good: Certificates, tmp_path:
 
     with tenfold.use(cluster.address, security=good.security()):
         list(tenfold.map(abs, [1]))  # all is up
-        before = _listening([os.getpid(), *cluster.processes()])
+        before = listening.ports([os.getpid(), *cluster.processes()])
         found: dict[int, set[int]] = {}
 
         def look() -> None:
             waiting.until(lambda: len(traces(tmp_path)) == 2)
             tasks = {pid for pids in traces(tmp_path).values() for pid in pids}
             ours = {os.getpid(), *scripts.descendants(os.getpid()), *cluster.processes()}
-            found.update(_listening(sorted(ours)))
+            found.update(listening.ports(sorted(ours)))
             (tmp_path / "looked").touch()
             assert tasks <= ours
 
@@ -108,11 +108,3 @@ def test_nothing_of_ours_listens(cluster: Cluster, good: Certificates, tmp_path:
     }
     assert not found[os.getpid()]
     assert len(found) >= 5  # the caller, a scheduler, a worker, a nursery, tasks
-
-
-def _listening(pids: list[int]) -> dict[int, set[int]]:
-    found = {}
-    for pid in pids:
-        connections = psutil.Process(pid).net_connections(kind="inet")
-        found[pid] = {end.laddr.port for end in connections if end.status == psutil.CONN_LISTEN}
-    return found

@@ -17,12 +17,15 @@ import lossy
 import tenfold
 from tenfold.training import stations
 
+SOURCE = {"PYTHONPATH": str(Path(tenfold.__file__).parents[1])}
+"""So that hosts have the code of this process, whichever is installed."""
+
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[tuple[Cluster, bool]]:
     """The cluster, and whether its hosts are more than addresses of this one."""
     with hosts.several() as net, dask_clusters.running(net.here) as found:
-        for worker in [found.worker(host=host, wait=False) for host in (*net.others, net.here)]:
+        for worker in [found.worker(host=host, variables=SOURCE, wait=False) for host in (*net.others, net.here)]:
             worker.says("Registered to:")
         yield found, net.real
 

@@ -12,9 +12,11 @@ import dask_clusters
 import pytest
 from dask_clusters import Cluster, Process, trace, traces
 
+import scripts
 import tenfold
 import waiting
 from tenfold import errors
+from tenfold.engines.cluster import facts
 
 _HIDES_TENFOLD = """
 import sys
@@ -66,6 +68,23 @@ def test_a_node_that_differs_is_named(cluster: Cluster, tmp_path: Path, what: st
         tenfold.map(lambda x: trace(tmp_path, x), range(20), engine=cluster.address)
     assert cluster.address_of(other) in str(caught.value)
     assert not traces(tmp_path), "a task has run"
+
+
+def test_the_doctor_shows_seats_and_versions_of_each_node(cluster: Cluster, tmp_path: Path) -> None:
+    one = cluster.worker(threads=3)
+    two, told = _with_other(cluster, tmp_path / "other", "numpy")
+    names = [cluster.address_of(worker) for worker in (one, two)]
+    text = scripts.doctor(tmp_path, cluster.address.replace("tcp://", "dask://"))
+    assert "2 nodes, 4 tasks of one core at once" in text
+    seats = {line.split()[0]: line.split()[4] for line in text.splitlines() if "(this machine)" in line}
+    assert seats == dict(zip(names, ("3", "1"), strict=True))
+    assert told in next(line for line in text.splitlines() if line.startswith(names[1]) and "MB" in line)
+    here, rows = facts.look(), [line.split() for line in text.splitlines()]
+    order = next(row for row in rows if row[:2] == ["installed", "here"])[2:]
+    assert ["Python", *[here.python] * 3] in rows
+    assert ["tenfold", *[here.versions["tenfold"]] * 3] in rows
+    theirs = {names[0]: here.versions["numpy"], names[1]: "1.2.3"}
+    assert ["numpy", here.versions["numpy"], *(theirs[name] for name in order)] in rows
 
 
 def test_a_node_that_differs_and_joins_late_is_given_no_work(cluster: Cluster, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import time
@@ -10,11 +11,14 @@ from pathlib import Path
 
 import pytest
 import ray_clusters
+from dask_clusters import committed, traces
 from ray_clusters import TOKEN_VARIABLES, Head
 
 import scripts
 import tenfold
+import waiting
 from tenfold import errors
+from tenfold.engines.cluster import facts
 
 LIMIT = 10.0
 
@@ -80,6 +84,20 @@ def test_two_callers_share_a_cluster(head: Head, tmp_path: Path) -> None:
             ended = script.end(60)
             assert ended.status == 0, ended.err
             assert ended.out.splitlines()[-1] == str([x * x for x in range(10)])
+
+
+def test_the_doctor_shows_seats_and_versions(head: Head, tmp_path: Path) -> None:
+    address = f"ray://{head.host}:{head.port}"
+    text = scripts.doctor(tmp_path, address, TOKEN_VARIABLES)
+    assert f"engine {address}: 1 node, 2 tasks of one core at once" in text
+    here, rows = facts.look(), [line.split() for line in text.splitlines()]
+    (node,) = [row for row in rows if "(this" in row]
+    assert node[2:6] == ["(this", "machine)", "2", "2"]
+    assert node[-2:] == ["as", "here"]
+    assert ["installed", "here", node[0]] in rows
+    assert ["Python", here.python, here.python] in rows
+    for package in ("tenfold", "numpy", "torch", "keras"):
+        assert [package, here.versions[package], here.versions[package]] in rows
 
 
 _REFUSED = """
@@ -221,26 +239,76 @@ def test_no_cluster_on_this_machine_and_somebody_else_who_never_answers(tmp_path
         assert address in text
 
 
+_GOES_ON = """
+    import pathlib, time
+    import tenfold
+    from tenfold.engines.cluster import ray_joining
+
+    folder = pathlib.Path({folder!r})
+    ray_joining.HEAD_LIMIT = 2.0  # instead of 10
+
+    def work(x):
+        (folder / f"began {{x}}").touch()
+        if x >= 6 and not (folder / "go").exists():
+            time.sleep(300)
+        with open(folder / f"ended {{x}}", "a") as file:
+            file.write("1\\n")
+        return x * 10 + round(tenfold.here().rng.random(), 6)
+
+    try:
+        print(list(tenfold.map(work, range(10), workers=1, run={run!r}, engine={engine!r})))
+    except tenfold.errors.ClusterLost as error:
+        print("ClusterLost", error)
+"""
+
+
+def _goes_on(folder: Path, engine: str) -> str:
+    return _GOES_ON.format(folder=str(folder), run=str(folder / "run"), engine=engine)
+
+
+def _until_six_are_committed(folder: Path, script: scripts.Script) -> None:
+    waiting.until(lambda: len(committed(folder / "run")) == 6 or script.process.poll() is not None, 60)
+    waiting.until(lambda: len(list(folder.glob("began *"))) == 7 or script.process.poll() is not None, 60)
+    assert script.process.poll() is None, script.err
+
+
+def _is_finished_by(folder: Path, engine: str) -> None:
+    """The same call, somewhere else or again: it does the rest, and nothing else."""
+    assert traces(folder) == {x: [1] for x in range(6)}
+    (folder / "go").touch()
+    again = scripts.run(folder, _goes_on(folder, engine), TOKEN_VARIABLES)
+    assert traces(folder) == {x: [1] for x in range(10)}
+    (folder / "serial").mkdir()
+    (folder / "serial" / "go").touch()
+    assert again.out.splitlines()[-1] == scripts.run(folder, _goes_on(folder / "serial", "serial")).out.splitlines()[-1]
+
+
+def test_a_killed_caller_of_a_joined_cluster(head: Head, tmp_path: Path) -> None:
+    """Its tasks end, the cluster stays, and the call goes on in it."""
+    address = f"ray://{head.host}:{head.port}"
+    with scripts.started(tmp_path, _goes_on(tmp_path, address), TOKEN_VARIABLES) as script:
+        _until_six_are_committed(tmp_path, script)
+        tasks = set(scripts.descendants(script.pid))
+        script.kill()
+    waiting.until(lambda: not any(map(waiting.lives, tasks)), 10, "the end of the dead caller's tasks")
+    _is_finished_by(tmp_path, address)
+
+
 @pytest.mark.slow
-def test_a_head_that_is_killed_during_a_call(tmp_path: Path) -> None:
-    """The caller gets an error, and is not ended by Ray."""
-    text = """
-        import pathlib, time
-        import tenfold
-
-        def work(x):
-            pathlib.Path({folder!r}, "began").touch()
-            time.sleep(120)
-
-        try:
-            tenfold.map(work, range(4), engine={address!r})
-        except tenfold.errors.ClusterLost as error:
-            print("ClusterLost", error)
-    """
-    with ray_clusters.head(tmp_path) as head:
-        text = text.format(folder=str(tmp_path), address=head.address)
-        with scripts.started(tmp_path, text, TOKEN_VARIABLES) as script:
-            ray_clusters.wait_for(tmp_path / "began", script)
-            ray_clusters.end(head.process)
+def test_a_head_that_is_killed_during_calls(head: Head, tmp_path: Path) -> None:
+    """Callers get an error, and are not ended by Ray; another cluster finishes what this one has begun."""
+    ways = [tmp_path / "client", tmp_path / "gcs"]
+    with ray_clusters.head(tmp_path) as lost, contextlib.ExitStack() as stack:
+        running = []
+        for way, address in zip(ways, (lost.address, f"ray://{lost.host}:{lost.port}"), strict=True):
+            way.mkdir()
+            running.append(stack.enter_context(scripts.started(way, _goes_on(way, address), TOKEN_VARIABLES)))
+        for way, script in zip(ways, running, strict=True):
+            _until_six_are_committed(way, script)
+        ray_clusters.end(lost.process)
+        for script in running:
             ended = script.end(40)
-    assert ended.out.startswith("ClusterLost"), ended.err
+            assert ended.out.startswith("ClusterLost"), ended.err
+            assert ended.status == 0
+    for way in ways:
+        _is_finished_by(way, f"ray://{head.host}:{head.port}")

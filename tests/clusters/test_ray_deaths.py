@@ -15,18 +15,36 @@ from typing import Any
 import numpy
 import pytest
 import ray_clusters
+from dask_clusters import committed, trace, traces
 
 import tenfold
 import waiting
+from tenfold import errors
+from tenfold.dispatch.results import Results
 
 COUNT = 24
 NODE = {"num_cpus": 2, "resources": {"node": 1}}
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    with ray_clusters.nodes({"num_cpus": 0}, NODE) as found:
+def bare() -> Iterator[Any]:
+    with ray_clusters.nodes({"num_cpus": 0}) as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def cluster(bare: Any) -> Any:
+    bare.add_node(**NODE)
+    bare.wait_for_nodes()
+    return bare
+
+
+def test_a_cluster_without_cpus(bare: Any) -> None:
+    """Comes first: the other tests add nodes."""
+    import ray
+
+    with pytest.raises(errors.DoesNotFit, match="needs cpus=1, and 0 may be used here on"):
+        tenfold.map(abs, [1], engine=ray)
 
 
 def _task(folder: Path, seconds: float = 0.15) -> Callable[[int], int]:
@@ -35,31 +53,53 @@ def _task(folder: Path, seconds: float = 0.15) -> Callable[[int], int]:
 
         import ray  # noqa: F401
 
-        (folder / f"began {x} {os.getpid()}").touch()
+        trace(folder, x, "began")
         time.sleep(seconds)
-        with open(folder / f"ended {x}", "a") as file:
-            file.write(f"{os.getpid()}\n")
+        trace(folder, x)
         return x * x
 
     return work
 
 
-def _ended(folder: Path) -> dict[int, int]:
-    """Task -> how often it ran to its end."""
-    return {int(path.name.split()[1]): len(path.read_text().splitlines()) for path in folder.glob("ended *")}
-
-
-def _during(folder: Path, call: Callable[[], Any], act: Callable[[], object], ended: int = 6) -> Any:
-    """What `call` returns; `act` is done as soon as some tasks have ended.
+def _during(call: Callable[[], Any], ready: Callable[[], bool], act: Callable[[], object]) -> Any:
+    """What `call` returns; `act` is done as soon as it is `ready` for that.
 
     The call has the other thread: Ray's nodes end with the thread that has started them.
     """
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(call)
-        waiting.until(lambda: len(_ended(folder)) >= ended or answer.done(), 40, "some ended tasks")
+        waiting.until(lambda: ready() or answer.done(), 40, "the moment")
         assert not answer.done(), answer.result()
         act()
         return answer.result(60)
+
+
+def _lose(folder: Path, act: Callable[[], object], seconds: float = 0.15) -> tuple[Results, dict[int, list[int]]]:
+    """A call in whose middle `act` takes somebody away: its results, and the processes in which each task began.
+
+    What was committed before that must not have begun again; and nothing may have begun a third time.
+    """
+    import ray
+
+    run, finished = folder / "run", set[int]()
+
+    def look_and_act() -> None:
+        finished.update(committed(run))
+        act()
+
+    task = _task(folder, seconds)
+    results: Results = _during(
+        lambda: tenfold.map(task, range(COUNT), engine=ray, run=run, progress=False),
+        lambda: len(committed(run)) >= 6,
+        look_and_act,
+    )
+    assert results[:] == [x * x for x in range(COUNT)]
+    began = traces(folder, "began")
+    assert began.keys() == set(range(COUNT))
+    assert len(finished) < COUNT
+    assert all(len(began[x]) == 1 for x in finished), "a finished task ran again"
+    assert max(map(len, began.values())) <= 2
+    return results, began
 
 
 def _kill(name: str) -> Callable[[], None]:
@@ -68,15 +108,6 @@ def _kill(name: str) -> Callable[[], None]:
             os.kill(pid, signal.SIGKILL)
 
     return act
-
-
-def _once_but_for_the_running(folder: Path, at_once: int) -> None:
-    """Every task ended; those that were running when something was killed may have ended twice, no others."""
-    ended = _ended(folder)
-    assert ended.keys() == set(range(COUNT))
-    twice = [x for x, count in ended.items() if count > 1]
-    assert len(twice) <= at_once, f"ran again: {twice}"
-    assert max(ended.values()) <= 2
 
 
 def test_a_killed_task_is_tried_again_and_nothing_else(cluster: Any, tmp_path: Path) -> None:
@@ -99,11 +130,9 @@ def test_a_killed_task_is_tried_again_and_nothing_else(cluster: Any, tmp_path: P
 
 @pytest.mark.parametrize("name", ["RayForeman", "Keeper"])
 def test_a_killed_actor(name: str, cluster: Any, tmp_path: Path) -> None:
-    import ray
-
-    results = _during(tmp_path, lambda: tenfold.map(_task(tmp_path), range(COUNT), engine=ray), _kill(name))
-    assert results[:] == [x * x for x in range(COUNT)]
-    _once_but_for_the_running(tmp_path, at_once=2 if name == "RayForeman" else 0)
+    _, began = _lose(tmp_path, _kill(name))
+    if name == "Keeper":
+        assert set(map(len, began.values())) == {1}  # no task knows of it
 
 
 def test_a_call_after_a_killed_keeper(cluster: Any) -> None:
@@ -119,8 +148,6 @@ def test_a_call_after_a_killed_keeper(cluster: Any) -> None:
 
 @pytest.mark.parametrize("how", ["removed", "killed"])
 def test_a_node_that_is_lost(how: str, cluster: Any, tmp_path: Path) -> None:
-    import ray
-
     second = cluster.add_node(**NODE)
 
     def lose() -> None:
@@ -130,10 +157,8 @@ def test_a_node_that_is_lost(how: str, cluster: Any, tmp_path: Path) -> None:
             raylet = second.all_processes["raylet"][0].process.pid
             os.kill(raylet, signal.SIGKILL)
 
-    results = _during(tmp_path, lambda: tenfold.map(_task(tmp_path, 0.3), range(COUNT), engine=ray), lose)
+    results, _ = _lose(tmp_path, lose, 0.3)
     assert results.workers == 4
-    assert results[:] == [x * x for x in range(COUNT)]
-    _once_but_for_the_running(tmp_path, at_once=2)
     if how == "killed":
         cluster.remove_node(second)
 
@@ -156,10 +181,9 @@ def test_a_node_that_joins_late_gets_work(cluster: Any, tmp_path: Path) -> None:
     nodes: list[Any] = []
     try:
         results = _during(
-            tmp_path,
             lambda: tenfold.map(work, range(12), engine=ray),
+            lambda: len(list(tmp_path.glob("ended *"))) >= 2,
             lambda: nodes.append(cluster.add_node(**NODE)),
-            ended=2,
         )
         assert set(results) == {"late"}
         assert all(len(path.read_text().splitlines()) == 1 for path in tmp_path.glob("ended *"))

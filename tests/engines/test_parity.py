@@ -16,26 +16,25 @@ _SCRIPT = """
     import sys
     sys.path.insert(0, {folder!r})
     import trainings
-    trainings.main({names!r}, clusters={clusters!r})
+    trainings.main({names!r})
 """
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("names", "clusters", "variables"),
+    ("names", "variables"),
     [
-        ({"in_numpy": 6, "in_torch": 3}, True, {}),
-        ({"in_keras": 2}, True, {"KERAS_BACKEND": "tensorflow", **QUIET}),
-        # A node of a cluster has the workers of the local engine: what is new here is the backend, in one of them.
-        ({"in_keras": 2}, False, {"KERAS_BACKEND": "jax", **QUIET, **scripts.HASTY}),
+        ({"in_numpy": 6, "in_torch": 3}, {}),
+        ({"in_keras": 2}, {"KERAS_BACKEND": "tensorflow", **QUIET}),
+        ({"in_keras": 2}, {"KERAS_BACKEND": "jax", **QUIET, **scripts.HASTY}),
     ],
     ids=["NumPy and PyTorch", "Keras on TensorFlow", "Keras on JAX"],
 )
 def test_training_is_bit_equal_on_every_engine(
-    names: dict[str, int], clusters: bool, variables: dict[str, str], tmp_path: Path
+    names: dict[str, int], variables: dict[str, str], tmp_path: Path
 ) -> None:
-    text = _SCRIPT.format(folder=str(Path(__file__).parent), names=names, clusters=clusters)
+    text = _SCRIPT.format(folder=str(Path(__file__).parent), names=names)
     ended = scripts.run(tmp_path, text, variables, seconds=240)
     for found in json.loads(ended.out.splitlines()[-1]).values():
         expected = found["a plain loop"]

@@ -131,6 +131,9 @@ class RayCluster:
     def nodes(self) -> list[Node]:
         ray = _ray()
         with self._lock:
+            if not ray_joining.has_head():
+                close()  # where we have joined it: Ray would end this process
+                raise ClusterLost(f"the Ray cluster at {self.address} is gone: its head does not answer")
             try:
                 alive = {found["NodeID"]: found for found in ray.nodes() if found["Alive"]}
             except Exception as error:

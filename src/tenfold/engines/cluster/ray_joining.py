@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,8 +16,11 @@ from tenfold.errors import BadCall, ClusterLost
 
 _HICCUPS = ("Starting Ray client server failed", "ZombieProcess")
 """How Ray fails to start its server for a client on a busy machine, now and then; it works the next time."""
+_TRIES = 4  # seen to be wanted: 3
 TOKEN_VARIABLE = "RAY_AUTH_MODE"
 CONNECT_LIMIT = 5.0  # seconds until an address counts as unreachable
+HEAD_LIMIT = 10.0  # seconds without an answer after which the head counts as gone; it may be starting again
+ASK_AGAIN = 0.5
 
 _lock = threading.Lock()
 _joined = ""
@@ -118,12 +122,12 @@ def _connect(address: str) -> None:
             raise BadCall(f'engine={address!r}: expected "ray", "ray://auto" or "ray://host:port"')
         if int(port) > 65535:
             raise BadCall(f"engine={address!r}: a port is at most 65535")
-    for again in (True, False):
+    for left in reversed(range(_TRIES)):
         try:
             ray.init(address=_find(where), **options)
             return
         except Exception as error:
-            if not again or not any(hiccup in str(error) for hiccup in _HICCUPS):
+            if not left or not any(hiccup in str(error) for hiccup in _HICCUPS):
                 raise ClusterLost(f"no Ray cluster answers at {address}: {type(error).__name__}: {error}") from error
 
 
@@ -159,6 +163,34 @@ def _find(where: str) -> str:
                     raise ConnectionError(text) from error
                 raise ConnectionError(f"{error.code().name}: {error.details()}") from error
     raise ConnectionError("something else answers there")
+
+
+def has_head() -> bool:
+    """Whether somebody answers where this process has joined.
+
+    Asked before Ray is, because that waits a minute for its head, and then ends the process that it is in.
+    """
+    import grpc
+    import ray
+    from ray._private.grpc_utils import init_grpc_channel
+    from ray.core.generated import gcs_service_pb2, gcs_service_pb2_grpc
+
+    if ray.util.client.ray.is_connected():  # through Ray Client, which says it by itself
+        return True
+    deadline = time.monotonic() + HEAD_LIMIT
+    with contextlib.closing(init_grpc_channel(ray.get_runtime_context().gcs_address)) as channel:
+        stub = gcs_service_pb2_grpc.NodeInfoGcsServiceStub(channel)
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                stub.CheckAlive(gcs_service_pb2.CheckAliveRequest(), timeout=max(ASK_AGAIN, left))
+                return True
+            except grpc.RpcError as error:
+                if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+                    return True  # somebody does
+            if left < 0:
+                return False
+            time.sleep(ASK_AGAIN)
 
 
 def is_ours() -> bool:
