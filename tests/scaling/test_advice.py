@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import grids
 
+from tenfold.report.scaling_study import ScalingStudy
 from tenfold.scaling.advice import advice
 from tenfold.scaling.cells import Cell, Setting, Taken
 from tenfold.scaling.stepfit import fit_step
@@ -65,6 +66,21 @@ def test_the_batch_that_would_pay() -> None:
     assert any("from a batch of" in line and "10 % of a step" in line for line in advice(grid, step=fitted))
     fast = replace(fitted, step=replace(fitted.step, bandwidth=1e15, latency=0.0))
     assert any("whatever the batch" in line for line in advice(grid, step=fast))
+
+
+def test_of_several_ways_the_batch_is_that_of_the_fastest() -> None:
+    def cells(how: str, times: float) -> list[Cell]:
+        return [
+            Cell(Setting(n, 6400, how), (Taken(times * 100 * (0.064 / n + 0.02 * (n > 1)), 6400, {}, 0, n, None, 100),))
+            for n in (1, 2, 4)
+        ]
+
+    alone = ScalingStudy(cells("synchronous", 1), batch=64).advice
+    said = [line for line in alone if "communication is" in line]
+    assert len(said) == 1
+    assert said[0] in ScalingStudy([*cells("synchronous", 1), *cells("averaging", 2)], batch=64).advice
+    slower = ScalingStudy([*cells("synchronous", 2), *cells("averaging", 1)], batch=64).advice
+    assert not [line for line in slower if "communication is" in line]  # its steps are not those of the model
 
 
 def test_noise_and_failures_are_told() -> None:

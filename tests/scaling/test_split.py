@@ -51,13 +51,23 @@ def test_a_seat_that_had_nothing_to_do_has_waited() -> None:
     assert found["compute"] == 0.25
 
 
-spells = st.builds(
-    Spell,
-    seat=st.integers(0, 3),
-    started=st.floats(10, 20),
-    seconds=st.floats(0, 5),
-    spent=st.just({}),
-)
+def test_models_that_were_trained_together_are_told_of_at_one_moment() -> None:
+    spells = tuple(Spell(0, 12.75, 0.25, {}) for _ in range(8))  # one program of 2 s that ended at 13
+    found = split(3.0, [Shift(10.0, 1, spells)])
+    assert found["startup"] == 1.0
+    assert found["compute"] == 2.0
+
+
+shares = st.dictionaries(st.sampled_from(PARTS), st.floats(0, 1))
+
+
+def _spell(seat: int, started: float, seconds: float, spent: dict[str, float]) -> Spell:
+    """`spent` are shares of the seconds; together they may be a little more than all, as clocks are."""
+    scale = seconds / max(1.0, sum(spent.values()) * 0.99)
+    return Spell(seat, started, seconds, {part: share * scale for part, share in spent.items()})
+
+
+spells = st.builds(_spell, st.integers(0, 3), st.floats(10, 20), st.floats(0, 5), shares)
 
 
 @settings(deadline=None)

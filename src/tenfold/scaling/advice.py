@@ -33,18 +33,23 @@ _MOVES = {
 def advice(cells: Sequence[Cell], *, step: FittedStep | None = None, seed: int = 0) -> list[str]:
     """A few sentences, the most important first; an empty list where nothing was measured.
 
-    `step` is the fitted step-time model, where one model was trained: it says which batch would pay.
+    `step` is the fitted step-time model of the fastest way, where one model was trained: it says which batch would pay.
     """
     there = measured(cells)
-    if not there:
+    top = fastest(there)
+    if top is None:
         return []
-    size = _largest(there)
-    top = max((cell for cell in there if cell.setting.size == size), key=lambda cell: cell.throughput)
-    way = (top.setting.how, top.setting.engine)
-    own = ways(there)[way]
-    found = [_fastest(top, own), *_bargain(top, own), *_more(own, size, seed), *_others(there, top)]
+    own = ways(there)[top.setting.how, top.setting.engine]
+    found = [_fastest(top, own), *_bargain(top, own), *_more(own, top.setting.size, seed), *_others(there, top)]
     found += [*_pays(own), *_bottleneck(top), *_batch(step, _several(top, own)), *_noise(there), *_failed(cells)]
     return found
+
+
+def fastest(cells: Sequence[Cell]) -> Cell | None:
+    """That with the most items a second, of those with the largest size; None where nothing was measured."""
+    there = measured(cells)
+    size = _largest(there)
+    return max((cell for cell in there if cell.setting.size == size), key=lambda cell: cell.throughput, default=None)
 
 
 def _several(top: Cell, own: Sequence[Cell]) -> int:

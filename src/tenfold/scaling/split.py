@@ -8,9 +8,10 @@ the workers, and add up to the wall time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
+from tenfold.journal import block
 from tenfold.work.clock import PARTS
 
 
@@ -67,8 +68,8 @@ def _of_shift(shift: Shift) -> dict[str, float]:
     if not shift.spells:
         return found
     over = max(spell.ended for spell in shift.spells)
-    by_seat = groupby(sorted(shift.spells, key=lambda spell: (spell.seat, spell.started)), lambda spell: spell.seat)
-    seats = [list(spells) for _, spells in by_seat]
+    in_order = sorted(_apart(shift.spells), key=lambda spell: (spell.seat, spell.started))
+    seats = [list(spells) for _, spells in groupby(in_order, lambda spell: spell.seat)]
     for spells in seats:
         for part, share in _of_seat(spells, shift.began, over).items():
             found[part] += share
@@ -78,12 +79,18 @@ def _of_shift(shift: Shift) -> dict[str, float]:
     return {part: share / count for part, share in found.items()}
 
 
+def _apart(spells: Sequence[Spell]) -> list[Spell]:
+    """As they were done: one after the other in a seat."""
+    times = block.apart([(spell.seat, spell.started, spell.ended) for spell in spells])
+    return [replace(spell, started=start) for spell, (start, _) in zip(spells, times, strict=True)]
+
+
 def _of_seat(spells: Sequence[Spell], began: float, over: float) -> dict[str, float]:
     found = dict.fromkeys(map(str, PARTS), 0.0)
     for spell in spells:
         for part, share in spell.spent.items():
             found[part] += share
-        found["compute"] += spell.seconds - sum(spell.spent.values())
+        found["compute"] += max(0.0, spell.seconds - sum(spell.spent.values()))
     first, last = spells[0].started, max(spell.ended for spell in spells)
     found["startup"] += max(0.0, first - began)
     found["communication"] += max(0.0, (last - first) - sum(spell.seconds for spell in spells))
