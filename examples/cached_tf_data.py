@@ -37,7 +37,10 @@ def main(folder):
     layers = [keras.layers.Flatten(), keras.layers.Dense(16, "relu"), keras.layers.Dense(2, "softmax")]
     model = keras.Sequential([keras.Input((28, 28)), *layers])
     model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
-    data = training.tensorflow(batch_size=64, shuffle=True)  # each epoch in an order of its own
+    data = training.tensorflow(batch_size=64, shuffle=True)
+    one, other = (np.concatenate([labels for _, labels in data]) for _ in range(2))
+    assert sorted(one) == sorted(other)
+    assert (one != other).any()  # each epoch has all rows, in an order of its own
     history = model.fit(data, validation_data=test.tensorflow(64), epochs=8, verbose=0, shuffle=False).history
     for epoch, (loss, accuracy) in enumerate(zip(history["loss"], history["val_accuracy"], strict=True)):
         print(f"epoch {epoch}: loss {loss:.4f}, accuracy on other rows {accuracy:.3f}")

@@ -34,6 +34,7 @@ for name, scores in found.items():
     digit, of_digit = min(scores.groups.items(), key=lambda group: group[1]["accuracy"])
     numbers = f"{scores.rows:5} {scores['accuracy']:9.4f} {f'{low:.4f} to {high:.4f}':>16} {scores['f1_macro']:7.4f}"
     print(f"{name:10} {numbers} {scores['log_loss']:9.4f}  {digit} ({of_digit['accuracy']:.2f})")
+assert abs(found["unseen"]["accuracy"] - model.score(x[900:], y[900:])) < 1e-12  # as if it were not in parts
 
 worst = min(found, key=lambda name: found[name]["accuracy"])
 print(f"\nwhat it takes for what, where it is worst ({worst}):")

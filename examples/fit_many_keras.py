@@ -30,3 +30,4 @@ for result in results:
     print(result)
 best = max(results, key=lambda result: result.final["val_accuracy"])
 print(f"best: {best.params}, {best.how}")
+assert not [result for result in results if result.how.startswith("alone")]

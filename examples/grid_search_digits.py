@@ -31,3 +31,5 @@ for params, test, train in zip(found["params"], found["mean_test_score"], found[
     print(f"{params}: {test:.3f} on rows that it has not seen, {train:.3f} on others")
 print(f"best: {search.best_params_}, {search.best_score_:.3f}")
 print(f"trained {search.best_estimator_.epochs} epochs on all rows: {search.score(x / 16, y):.3f}")
+assert len(found["params"]) == 8
+assert search.best_score_ == max(found["mean_test_score"]) > 0.9

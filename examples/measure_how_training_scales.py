@@ -20,6 +20,7 @@ study = tenfold.measure(fit, workers=[1, 2], sizes=[1000, 4000], repeats=2)
 for cell in study.cells:
     parts = ", ".join(f"{name} {seconds:.2f}" for name, seconds in cell.parts.items())
     print(f"{cell.setting}: {cell.throughput:,.0f} rows a second; seconds: {parts}")
+    assert abs(sum(cell.parts.values()) - cell.seconds) < 1e-6  # no moment of it is unaccounted for
 print("\n".join(study.advice))
 print(study.project([8, 64, 512], network="25Gbit", latency="5us", parameters=25e6))
 print("written:", study.save("scaling.html"))

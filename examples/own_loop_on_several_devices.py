@@ -34,5 +34,6 @@ for rank, found in enumerate(workers):
     print(f"worker {rank}: {found['rows']} rows, accuracy {found['accuracy']:.3f}, sum of weights {found['sum']:.6f}")
 for epoch, losses in enumerate(zip(*(found["losses"] for found in workers), strict=True)):
     print(f"epoch {epoch}: loss of the last batch " + ", ".join(f"{loss:.4f}" for loss in losses))
-print(f"one model in all of them: {len({found['sum'] for found in workers}) == 1}")
+print("the model of all of them:", *(found["sum"] for found in workers))
+assert len({found["sum"] for found in workers}) == 1
 print("rows in all:", sum(found["rows"] for found in workers))

@@ -39,6 +39,6 @@ for number, (rows, found) in enumerate(zip(requests, answers, strict=True)):
     right, off = (found.argmax(1) == y[rows]).mean(), np.abs(found - exact[rows]).max()
     print(f"request {number}: {len(rows)} rows, {right:.3f} right, off by {off:.0e} from model.predict")
 print(f"rows in all: {sum(map(len, answers))} of {len(x)}")
-print(
-    f"largest difference: {max(np.abs(a - exact[rows]).max() for rows, a in zip(requests, answers, strict=True)):.1e}"
-)
+furthest = max(np.abs(found - exact[rows]).max() for rows, found in zip(requests, answers, strict=True))
+print(f"largest difference: {furthest:.1e}")
+assert furthest < 1e-5

@@ -1,10 +1,11 @@
 """Prepare batches with Ray, and train from them with TensorFlow.
 
 Actors that return `tf.data.Dataset`s do not help: there is no way to make one of several that were pickled. Here, the
-function takes and returns arrays, and the engine says where it runs: "ray" is a small cluster on this machine,
-"ray://auto" or an address a real one, whose machines then have to share the folder.
+function takes and returns arrays, and the engine says where it runs: "ray" is a small cluster on this machine.
+`python prepare_batches_on_ray.py ray://auto SHARED` uses a real one, whose machines share the folder SHARED.
 """
 
+import sys
 import tempfile
 
 import tenfold
@@ -18,8 +19,10 @@ def load(numbers):  # a batch of 32 samples: as they would be read from somewher
     return images - 0.5, brighter.astype("int64")
 
 
-with tempfile.TemporaryDirectory() as folder:
-    prepared = tenfold.prepare(load, np.arange(1600), f"{folder}/batches", batch=32, batched=True, engine="ray")
+engine, shared = (*sys.argv[1:], None, None)[:2]
+with tempfile.TemporaryDirectory(dir=shared) as folder:
+    to = f"{folder}/batches"
+    prepared = tenfold.prepare(load, np.arange(1600), to, batch=32, batched=True, engine=engine or "ray")
     print(prepared.describe())
 
     import keras  # after the work on Ray: this process needs it only now
@@ -34,3 +37,5 @@ with tempfile.TemporaryDirectory() as folder:
         print(f"epoch {epoch}: loss {loss:.4f}")
     loss, accuracy = model.evaluate(test.tensorflow(32), verbose=0)
     print(f"on {len(test)} rows that it has not seen: loss {loss:.4f}, accuracy {accuracy:.3f}")
+    assert len(prepared) == 1600
+    assert accuracy > 0.9

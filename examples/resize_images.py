@@ -39,3 +39,5 @@ with tempfile.TemporaryDirectory() as folder:
     training, test = again.split(0.8, 0.2, seed=0)
     print(f"split: {len(training)} rows to train with, {len(test)} to test with")
     print(f"damaged rows: {again.verify()}")
+    assert [fault["sample"] for fault in again.quarantine] == [17, 470]
+    assert rows.shape == (998, 64, 64, 3)

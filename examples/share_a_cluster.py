@@ -31,6 +31,7 @@ with tenfold.use(sys.argv[1] if sys.argv[1:] else "dask"):
     print("a task that takes more than it has said is one failure:")
     for outcome in found.outcomes:
         print(f"  {outcome.item} MB: {'done' if outcome.ok else outcome.failure.summary}")
+    assert [outcome.ok for outcome in found.outcomes] == [True, False]
 
     print("what no node has is refused before anything starts:")
     for needs in ({"cpus": 1000}, {"gpus": 1000}, {"memory": "900TB"}):

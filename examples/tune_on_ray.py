@@ -29,3 +29,4 @@ for trial in study.trials:
     lr, momentum = trial.params["lr"], trial.params["momentum"]
     print(f"trial {trial.number:2}: {trial.state:8} after {trial.steps} epochs, lr {lr:.4f}, momentum {momentum:.2f}")
 print(f"best: {study.best.params}")
+assert study.best.value > 0.8

@@ -18,6 +18,7 @@ WITH_RAY = (
     "tests/engines/",
     "tests/clusters/test_ray",
     "tests/docs/",
+    "tests/cli/test_cli_demo.py",
     "tests/cli/test_cli_doctor_engine.py",
     "tests/faults/test_interrupts.py",
     "tests/faults/test_parent_killed.py",

@@ -106,6 +106,12 @@ def run(folder: Path, text: str, variables: Mapping[str, str] | None = None, sec
     return ended
 
 
+def doctor(folder: Path, engine: str, variables: Mapping[str, str] | None = None) -> str:
+    """What `tenfold doctor --engine` says, on a wide screen."""
+    text = f"import sys; sys.argv = ['tenfold', 'doctor', '--engine', {engine!r}]; from tenfold.cli import main; main()"
+    return run(folder, text, {"COLUMNS": "250", **(variables or {})}).out
+
+
 def descendants(pid: int) -> list[int]:
     """Every living process below `pid`."""
     import psutil

@@ -84,3 +84,43 @@ def _ended(words: list[str], folder: Path, given: str = "", variables: Mapping[s
         check=False,
     )
     return Ended(found.returncode, found.stdout, found.stderr)
+
+
+class Terminal:
+    """What a call shows on one."""
+
+    def __init__(self, process: subprocess.Popen[bytes], screen: int) -> None:
+        self.process = process
+        self._screen = screen
+        self._seen = b""
+        os.set_blocking(screen, False)
+
+    @property
+    def seen(self) -> str:
+        """Everything so far; lines that were written over are there as well."""
+        with contextlib.suppress(BlockingIOError, OSError):  # nothing new; or the call has ended
+            while more := os.read(self._screen, 1 << 16):
+                self._seen += more
+        return self._seen.decode(errors="replace")
+
+
+@contextlib.contextmanager
+def on_terminal(folder: Path, *words: str) -> Iterator[Terminal]:
+    """`tenfold WORDS...` whose stderr is a terminal, while the block runs."""
+    screen, theirs = os.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, *words],
+        cwd=folder,
+        env=environment(folder, {"TERM": "xterm", "COLUMNS": "160"}),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    try:
+        yield Terminal(process, screen)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(screen)

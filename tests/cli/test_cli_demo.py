@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import calls
@@ -10,8 +11,17 @@ import pytest
 from calls import Run
 
 from tenfold.cli import digits
+from tenfold.journal import records
 
 STEPS = ["prepare", "tune", "train", "evaluate", "measure"]
+SMALL = """
+from tenfold.cli import digits, workflow
+from tenfold.cli.commands import commands
+
+digits.EPOCHS, workflow.SIZES, workflow.REPEATS = 3, (96,), 1
+commands({}, prog_name="tenfold")
+"""
+"""The same command, with fewer epochs and cells than anybody would look at."""
 
 
 @pytest.mark.slow
@@ -29,14 +39,32 @@ def test_from_images_to_a_page_and_again_at_once(tmp_path: Path) -> None:
     assert page.count("<svg") > 3
     noise = [line for line in first.err.splitlines() if ": " not in line and not line.startswith("a few images")]
     assert noise == []
+    with records.opened(tmp_path / "runs/d/tune") as journal:
+        ways = {outcome.value.how.split(":")[0] for outcome in journal.outcomes()}
+    assert ways == {"fused"}
     again = calls.tenfold(tmp_path, *words, "--json").json
     assert again["accuracy"] > 0.7
     assert [step["step"] for step in again["steps"]] == STEPS
     assert [step["one_by_one"] is not None for step in again["steps"]] == [True, True, True, False, False]
     assert all(step["kept"] for step in again["steps"])  # with what they took at first
     assert again["steps"][1]["seconds"] > 1
+    assert re.search(r"[1-5] given up early", again["steps"][1]["what"])
     assert "Parameters and what came of them" in page
     assert "cells that the fit had not seen are predicted" in page.replace("&nbsp;", " ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["dask", "ray"])
+def test_on_clusters(engine: str, tmp_path: Path) -> None:
+    ended = calls.python(tmp_path, SMALL.format(["demo", "--trials", "3", "--engine", engine, "--run", "d", "--json"]))
+    assert ended.status == 0, ended.err
+    assert [step["step"] for step in ended.json["steps"]] == STEPS
+    assert (tmp_path / "d/report.html").exists()
+    with records.opened(tmp_path / "d/measure") as journal:
+        assert {outcome.item.engine for outcome in journal.outcomes()} == {engine}
+    for name in ("tune", "train", "evaluate"):
+        with records.opened(tmp_path / "d" / name) as journal:
+            assert [session["engine"] for session in journal.sessions()] == [engine]
 
 
 def test_an_image_is_enlarged() -> None:

@@ -40,8 +40,9 @@ def test_an_engine_without_nodes_shows_this_machine(run: Run, engine: str) -> No
     result = run("doctor", "--engine", engine)
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith(f"engine {engine}: 1 machine, ")
-    cores = result.stdout.splitlines()[-2].split()[0]
-    assert cores == f"{engines.find(engine).machines()[0].cpus:g}"
+    machine = engines.find(engine).machines()[0]
+    seats, cores, *_ = result.stdout.splitlines()[-2].split()
+    assert (seats, cores) == (str(int(machine.cpus) if engine == "local" else 1), f"{machine.cpus:g}")
 
 
 def test_machines_as_json(tmp_path: Path) -> None:
@@ -127,9 +128,14 @@ def test_the_table_of_nodes(run: Run) -> None:
     assert result.exit_code == 0, result.output
     lines = [line.split() for line in result.stdout.splitlines() if line.strip()]
     assert " ".join(lines[0]) == "engine invented (invented://host): 2 nodes, 8 tasks of one core at once"
-    assert lines[3][:6] == ["a", "older", "8", "64.0", "GB", "1.5"]
+    assert lines[3][:7] == ["a", "older", "8", "8", "64.0", "GB", "1.5"]
     assert "numpy 1.0 there" in " ".join(lines[3])
     assert "ConnectionError: it has left as here" in " ".join(lines[4])
+    here = facts.look()
+    installed = lines[lines.index(["installed", "here", "a", "b"]) :]
+    assert ["Python", here.python, here.python, here.python] in installed
+    assert ["numpy", here.versions["numpy"], "1.0", here.versions["numpy"]] in installed
+    assert ["torch", *[here.versions["torch"]] * 3] in installed
 
 
 def test_who_has_nodes() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy
 from calls import Run
 
 TRAIN = """
@@ -30,6 +31,21 @@ def test_a_pipeline(run: Run, tmp_path: Path) -> None:
     found = json.loads(run("train", "train.py:fit", *options).stdout)
     assert [share["device"] for share in found["shares"]] == ["worker 0", "worker 1"]
     assert [share["parameters"] for share in found["shares"]] == [(4 * 8 + 8) * 4, (8 + 1) * 4]
+
+
+def test_a_run_with_checkpoints_and_a_file(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN)
+    options = ("--workers", "2", "--cpus", "1", "--run", "kept", "--checkpoint", "1", "--save", "model.npz", "--json")
+    found = json.loads(run("train", "train.py:fit", *options).stdout)
+    assert (found["workers"], found["updates"], found["saved"]) == (2, 1, "model.npz")
+    assert "2 of 2 workers go on at step 0" in found["events"][0]
+    assert (tmp_path / "kept" / "train.checkpoint").exists()
+    with numpy.load(tmp_path / "model.npz") as saved:
+        assert sorted(array.size for array in saved.values()) == [1, 8, 8, 32]
+    done = run("train", "train.py:fit", *options[:-1])
+    assert done.exit_code == 0
+    assert "1 epochs, 1 updates, 2 workers" in done.stdout
+    assert "written to model.npz" in done.stdout
 
 
 def test_a_mesh_and_a_layout(run: Run, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -247,3 +248,16 @@ def test_ctrl_c_then_the_same_call(folder: Path) -> None:
     assert "the same call continues the run in" in told
     assert "best value 0 (trial 1: x=0)" in told, "the best so far"
     assert "Traceback" not in told
+
+
+def test_the_best_so_far_is_shown_while_others_run(folder: Path) -> None:
+    space = written(folder, "x = [1, 0, 2, 3]")
+    words = ["tune", "train.py:slow", "--space", space, "--workers", "2", "--isolate"]
+    with calls.on_terminal(folder, *words) as terminal:
+        ends = terminal.process.poll
+        line = r"2 done, 2 running, .*best value 0 \(trial 1: x=0\)"
+        waiting.until(lambda: re.search(line, terminal.seen) is not None or ends() is not None)
+        assert ends() is None, terminal.seen
+        os.killpg(terminal.process.pid, signal.SIGINT)
+        waiting.until(lambda: terminal.seen is not None and ends() is not None, 20)  # whoever writes is read
+        assert ends() == 130

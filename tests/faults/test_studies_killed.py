@@ -161,18 +161,21 @@ _MODELS = """
         module = torch.nn.Sequential(torch.nn.Linear(5, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
         return module, torch.nn.CrossEntropyLoss(), torch.optim.Adam(module.parameters(), lr)
 
-    fit = tenfold.Fit(build, (x, y), epochs=90, batch_size=16, validation=0.25)
+    fit = tenfold.Fit(build, (x, y), epochs=90, batch_size=16, {fit})
     study = tenfold.tune(
-        fit, {{"lr": tenfold.loguniform(1e-4, 1e-1)}}, trials=6, pruner=tenfold.Asha(least=30), at_once=3,
-        run={run!r}, workers=1, progress=False,
+        fit, {{"lr": tenfold.loguniform(1e-4, 1e-1)}}, trials=6, run={run!r}, workers=1, progress=False, {search},
     )
     told = [[t.number, t.params, t.state, t.steps, list(t.curve.values())] for t in study.trials]
     print(json.dumps([told, [[r.index, r.step] for r in study.results.reports()]]))
 """
 
 
-def models(folder: Path, run: str | None = "run") -> str:
-    return _MODELS.format(folder=str(folder), run=run)
+RUNGS = {"fit": "validation=0.25", "search": "pruner=tenfold.Asha(least=30), at_once=3"}
+POPULATION = {"fit": "", "search": "sampler=tenfold.Pbt(every=30), cv=2"}
+
+
+def models(folder: Path, run: str | None = "run", given: dict[str, str] = RUNGS) -> str:
+    return _MODELS.format(folder=str(folder), run=run, **given)
 
 
 def check_same(found: list[Any], expected: list[Any]) -> None:
@@ -214,3 +217,22 @@ def test_a_study_of_models_whose_worker_and_whose_caller_are_killed(tmp_path: Pa
     steps = sum(one[3] for one in trained)
     assert len(reports) < steps + 3 * 30, "what was under way did not begin anew"
     assert not checkpoints(run), "what is finished needs no checkpoint"
+
+
+@pytest.mark.slow
+def test_a_killed_population_of_models_with_folds(tmp_path: Path) -> None:
+    """In the second round, when weights were exchanged: the same parameters, and what was done is not done again."""
+    (folder := tmp_path / "undisturbed").mkdir()
+    expected, _ = json.loads(scripts.run(folder, models(folder, None, POPULATION), seconds=120).out)
+    assert {one[3] for one in expected} == {90}
+    run, text = tmp_path / "run", models(tmp_path, given=POPULATION)
+    with scripts.started(tmp_path, text) as script:
+        waiting.until(lambda: len(studies.legs(run)) >= 6 * 2 or script.process.poll() is not None, 60)
+        before = checkpoints(run)
+        waiting.until(lambda: checkpoints(run) != before or script.process.poll() is not None, 60)
+        assert script.process.poll() is None, script.err
+        script.kill()
+    gone()
+    found, reports = json.loads(scripts.run(tmp_path, text, seconds=120).out)
+    check_same(found, expected)
+    assert len(reports) < 6 * 2 * (90 + 30), "what was under way did not begin anew"

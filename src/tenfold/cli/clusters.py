@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from rich.table import Table
 from rich.text import Text
 
 from tenfold import engines, frameworks
@@ -36,26 +37,27 @@ def look(address: str, tell: Callable[[str], object]) -> dict[str, Any]:
     machines = engine.machines()
     found: dict[str, Any] = {"engine": address, "software": examine.software()}
     if not isinstance(engine, Clustered):
-        return found | {"machines": [_machine(machine) for machine in machines]}
+        most = None if engine.abilities.parallel else 1
+        return found | {"machines": [_machine(machine, most) for machine in machines]}
     cluster, here = engine.cluster(), facts.look()
-    found |= {"address": cluster.address, "nodes": []}
+    found |= {"address": cluster.address, "here": {"python": here.python, "versions": here.versions}, "nodes": []}
     for node in cluster.nodes():
         tell(f"timing the way to {node.name}")
         found["nodes"].append(_node(node, here) | _way(cluster, node))
     return found
 
 
-def _machine(machine: Machine) -> dict[str, Any]:
+def _machine(machine: Machine, most: int | None = None) -> dict[str, Any]:
     gpus = [
         {"address": gpu.address, "name": gpu.name, "memory": gpu.memory, "share": gpu.share} for gpu in machine.gpus
     ]
-    return {"cpus": machine.cpus, "memory": machine.memory, "gpus": gpus, "seats": _seats(machine)}
+    return {"cpus": machine.cpus, "memory": machine.memory, "gpus": gpus, "seats": _seats(machine, most)}
 
 
-def _seats(machine: Machine) -> int:
-    """How many tasks at once, where each needs one core."""
+def _seats(machine: Machine, most: int | None) -> int:
+    """How many tasks at once, where each needs one core, and the engine runs so many at the most."""
     try:
-        return len(cut(machine, Needs()))
+        return len(cut(machine, Needs(), most))
     except DoesNotFit:
         return 0
 
@@ -98,29 +100,49 @@ def show(found: dict[str, Any]) -> None:
     screen = say.screen()
     machines = found.get("nodes", found.get("machines", []))
     seats = sum(machine["seats"] for machine in machines)
-    counted = f"{_counted(machines, 'node' if 'nodes' in found else 'machine')}, {seats} tasks of one core at once"
+    there = _counted(machines, "node" if "nodes" in found else "machine")
+    counted = f"{there}, {_counted(range(seats), 'task')} of one core at once"
     where = f" ({found['address']})" if found.get("address", found["engine"]) != found["engine"] else ""
     screen.print(f"engine {found['engine']}{where}: {counted}", style="bold")
-    number = ("cores", "memory", "GPUs")
+    number = ("seats", "cores", "memory", "GPUs")
     if "nodes" not in found:
         table = say.table(*number, right=number)
         for machine in machines:
             table.add_row(*_amounts(machine))
+        say.show(table)
     else:
         table = say.table("node", "host", *number, "round trip", "bandwidth", "versions", right=number)
         for node in machines:
             host = f"{node['host']} (this machine)" if node["is_this_machine"] else node["host"]
             table.add_row(node["name"], host, *_amounts(node), *_told(node))
-    say.show(table)
+        say.show(table, _versions(found["here"], machines))
 
 
-def _counted(things: list[Any], word: str) -> str:
+def _versions(here: dict[str, Any], nodes: list[dict[str, Any]]) -> Table:
+    """What is installed: a line for each package, a column for all nodes that have the same of everything."""
+    alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for node in nodes:
+        alike.setdefault(tuple(sorted(_installed(node).items())), []).append(node["name"])
+    columns = [_installed(here), *map(dict, alike)]
+    table = say.table("installed", "here", *("\n".join(names) for names in alike.values()))
+    for package in dict.fromkeys(name for column in columns for name in column):
+        told = [column.get(package, "-") for column in columns]
+        styles = ["", *("" if version == told[0] else "yellow" for version in told[1:])]
+        table.add_row(package, *map(Text, told, styles))
+    return table
+
+
+def _installed(of: dict[str, Any]) -> dict[str, str]:
+    return {"Python": of["python"], **of["versions"]}
+
+
+def _counted(things: Sequence[Any], word: str) -> str:
     return f"{len(things)} {word}{'' if len(things) == 1 else 's'}"
 
 
-def _amounts(machine: dict[str, Any]) -> tuple[str, str, str]:
+def _amounts(machine: dict[str, Any]) -> tuple[str, str, str, str]:
     gpus = sum(gpu["share"] for gpu in machine["gpus"])
-    return f"{machine['cpus']:g}", readable(machine["memory"]), f"{gpus:g}"
+    return str(machine["seats"]), f"{machine['cpus']:g}", readable(machine["memory"]), f"{gpus:g}"
 
 
 def _told(node: dict[str, Any]) -> tuple[Text, str, Text]:

@@ -44,7 +44,7 @@ def command(trials: int, engine: str | None, run: str, fresh: bool, as_json: boo
     _warm()
     with say.stdout_for_json(as_json):
         found = Workflow(folder, trials, engine, fresh, say.note).run()
-        page = _report(found).save(folder / PAGE)
+        page = report(found).save(folder / PAGE)
     if as_json:
         say.emit(_json(found, str(page)))
     else:
@@ -87,7 +87,7 @@ ESTIMATED = (
 )
 
 
-def _report(found: Found) -> Report:
+def report(found: Found) -> Report:
     """One page for all: what each step took, how good the model is, the search, and how training scales."""
     from tenfold.report.parts import Report, Section, Table, Text
 

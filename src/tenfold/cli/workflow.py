@@ -102,7 +102,8 @@ class Workflow:
             return tenfold.tune(self._fit(data), space, trials=self.trials, cv=FOLDS, **options)
 
         def told(study: Any) -> str:
-            return f"{self.trials} trials on {FOLDS} folds; the best: {study.best.value:.1%}"
+            early = sum(trial.state == "pruned" for trial in study.trials)
+            return f"{self.trials} trials on {FOLDS} folds, {early} given up early; the best: {study.best.value:.1%}"
 
         return self._step("tune", f"{self.trials} trials on {FOLDS} folds, most given up early", search, told)
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 SHARE = 0.02  # of the time that may be spent on sending
 MOST = 5_000  # tasks in a batch, however small they are
 GROWTH = 8  # times the last batch at most, because the first tasks may be the quick ones
+SHORT = 0.1  # seconds of a task behind which an equally long one may wait, with others idle
 
 
 class Pace:
-    """Learns how long tasks take, and sizes batches by it. Starts with one task at a time."""
+    """Learns how long tasks take, and sizes batches by it. Starts with one task at a time.
 
-    def __init__(self, seconds_per_batch: float, *, one_by_one: bool) -> None:
+    `even`: all tasks take about as long as each other.
+    """
+
+    def __init__(self, seconds_per_batch: float, *, one_by_one: bool, even: bool = False) -> None:
         self._target = seconds_per_batch / SHARE
+        self._quick = max(self._target / 5, SHORT if even else 0.0)
         self._mean: float | None = None
         self._size = 1
         self._one_by_one = one_by_one
@@ -37,5 +42,5 @@ class Pace:
 
     def depth(self) -> int:
         """Batches that a worker may have at once: a second one waits with it where a round trip would cost time."""
-        quick = self._mean is not None and self._mean < self._target / 5
+        quick = self._mean is not None and self._mean < self._quick
         return 2 if quick and not self._one_by_one else 1

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from tenfold.dispatch.results import Results
 from tenfold.errors import BadCall, TenfoldError
 from tenfold.machine.installed import missing
+from tenfold.search import importance
 from tenfold.search.objective import Objective
-from tenfold.search.suggestions import Suggestions, library, quiet
+from tenfold.search.suggestions import Suggestions
 from tenfold.search.trial import Trial
 from tenfold.work.times import duration
 
@@ -106,15 +107,7 @@ class Study:
 
     def importance(self) -> dict[str, float]:
         """How much each parameter matters for the objective, the most important first: Optuna's fANOVA."""
-        study = self.to_optuna()
-        with quiet():
-            evaluator = library().importance.FanovaImportanceEvaluator(seed=0)
-            target = None if len(self._objective.names) == 1 else (lambda trial: trial.values[0])
-            try:
-                found = library().importance.get_param_importances(study, evaluator=evaluator, target=target)
-            except (ValueError, RuntimeError) as error:
-                raise BadCall(f"importance(): {error}") from error
-        return {name: float(share) for name, share in found.items()}
+        return importance.of_study(self.to_optuna())
 
     def plot(self, what: Plot = "history") -> Figure:
         """A matplotlib figure: "history", "parallel", "slices" or "importance"."""
