@@ -57,6 +57,10 @@ class Framework:
         """How its values are pickled so that large buffers travel beside the pickle, not in it."""
         return {}
 
+    def reducer(self, kind: type) -> Callable[[Any], Any] | None:
+        """The same for a type that `reducers` does not name: a subclass of the user's, for example."""
+        return None
+
 
 @functools.cache
 def every() -> dict[str, Framework]:

@@ -207,13 +207,22 @@ def _nameless() -> int:
         return os.dup(file.fileno())
 
 
+class _Table(ChainMap[Any, Any]):
+    """How values of a type are pickled; frameworks are asked about types that are not named."""
+
+    def __missing__(self, kind: Any) -> Callable[[Any], Any]:
+        for member in frameworks.imported():
+            if (found := member.reducer(kind)) is not None:
+                return found
+        raise KeyError(kind)
+
+
 class _Plain(pickle.Pickler):
     """Plain pickle with the frameworks' ways of pickling."""
 
     def __init__(self, file: IO[bytes], beside: Callable[[pickle.PickleBuffer], bool], ways: Ways) -> None:
         super().__init__(file, PROTOCOL, buffer_callback=beside)
-        table: ChainMap[Any, Any] = ChainMap({**reducers(), **ways}, copyreg.dispatch_table)
-        self.dispatch_table = table
+        self.dispatch_table = _Table({**reducers(), **ways}, copyreg.dispatch_table)
 
 
 class _ByValue(cloudpickle.Pickler):  # type: ignore[misc]
@@ -221,7 +230,7 @@ class _ByValue(cloudpickle.Pickler):  # type: ignore[misc]
 
     def __init__(self, file: IO[bytes], beside: Callable[[pickle.PickleBuffer], bool], ways: Ways) -> None:
         # Before __init__, because the table is read there: cloudpickle's own hides the base class's attribute.
-        self.dispatch_table = ChainMap({**reducers(), **ways}, cloudpickle.Pickler.dispatch_table)
+        self.dispatch_table = _Table({**reducers(), **ways}, cloudpickle.Pickler.dispatch_table)
         super().__init__(file, PROTOCOL, buffer_callback=beside)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
-import json
+import pickle
 import sys
-import zipfile
 from collections.abc import Callable
 from typing import Any
 
 from tenfold.frameworks import Framework
+from tenfold.frameworks.keras import archive
 
 
 class Member(Framework):
@@ -39,25 +38,20 @@ class Member(Framework):
 
         return give_back
 
-    def reducers(self) -> dict[type, Callable[[Any], Any]]:
-        """Of models of Keras's own classes; the user's are pickled as Keras does it."""
-        modules = {"keras.src.models.sequential": "Sequential", "keras.src.models.functional": "Functional"}
-        return {getattr(sys.modules[name], kind): _reduce for name, kind in modules.items() if name in sys.modules}
+    def reducer(self, kind: type) -> Callable[[Any], Any] | None:
+        """Of models, also of the user's own classes, unless these say how they are pickled."""
+        model = getattr(sys.modules.get("keras.src.models.model"), "Model", None)
+        if model is None or not issubclass(kind, model) or kind.__reduce__ is not model.__reduce__:
+            return None
+        return _reduce
 
 
 def _reduce(model: Any) -> Any:
-    """As Keras does it, without the time: the same model is the same bytes, and what is there is not sent again."""
-    rebuild, (archive,) = model.__reduce__()
-    return rebuild, (_without_time(archive),)
+    """The same model is the same bytes, so what is there is not sent again; with what Keras could not find there."""
+    packed = archive.of(model)
+    return opened, (pickle.PickleBuffer(packed), archive.objects(model, packed))
 
 
-def _without_time(archive: io.BytesIO) -> io.BytesIO:
-    found = io.BytesIO()
-    with zipfile.ZipFile(archive) as old, zipfile.ZipFile(found, "w") as new:
-        for name in old.namelist():
-            content = old.read(name)
-            if name == "metadata.json":
-                content = json.dumps({**json.loads(content), "date_saved": ""}).encode()
-            new.writestr(zipfile.ZipInfo(name), content)  # of 1980, where nothing else is said
-    found.seek(0)
-    return found
+def opened(packed: bytes | memoryview, objects: dict[str, Any]) -> Any:
+    """The model again, as compiled as it was. Its name is in pickles that journals keep."""
+    return archive.opened(packed, objects, compiled=True)
