@@ -106,8 +106,7 @@ def test_two_workers_of_one_machine_have_different_devices() -> None:
             assert _most_at_once([(began, ended) for visible, _, began, ended in found if visible == device]) == 1
 
 
-def test_the_cpus_that_a_worker_declares_are_what_calls_divide(tmp_path: Path) -> None:
-    """They are read, and not held: Dask's own tasks go on beside a call."""
+def test_the_cpus_that_a_worker_declares_are_held(tmp_path: Path) -> None:
     from distributed import Client
 
     def work(x: int) -> int:
@@ -120,10 +119,13 @@ def test_the_cpus_that_a_worker_declares_are_what_calls_divide(tmp_path: Path) -
         answer = pool.submit(tenfold.map, work, range(4), engine=cluster.address, progress=False)
         waiting.until(lambda: len(list(tmp_path.glob("began *"))) == 2 or answer.done())
         with Client(cluster.address, set_as_default=False) as client:
-            assert client.submit(os.getpid, resources={"CPU": 2}, pure=False).result(timeout=10) > 0
-        assert len(list(tmp_path.glob("began *"))) == 2
-        (tmp_path / "go").touch()
-        assert answer.result(20).workers == 2
+            other = client.submit(os.getpid, resources={"CPU": 1}, pure=False)
+            with pytest.raises(TimeoutError):
+                other.result(timeout=1)
+            assert client.submit(os.getpid, pure=False).result(timeout=10) > 0, "a thread is taken"
+            (tmp_path / "go").touch()
+            assert answer.result(20).workers == 2
+            assert other.result(timeout=10) > 0
         spans = [span for _, _, *span in tenfold.map(_span, range(4), engine=cluster.address, cpus=2, progress=False)]
         assert _most_at_once([(began, ended) for began, ended in spans]) == 1
         with pytest.raises(errors.DoesNotFit, match="cpus=3"):

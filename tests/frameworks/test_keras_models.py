@@ -1,4 +1,4 @@
-"""Keras models as bytes: the same model is the same bytes whenever it is packed, and is what it was."""
+"""Keras models as bytes: the same whenever it is packed, and what it was, with classes and functions of a script."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import scripts
 
 _SCRIPT = """
     import datetime, time, zipfile
-    import keras, numpy
+    import keras, numpy, tenfold
     from keras.src.saving import saving_lib
     from tenfold.work import parcel
 
@@ -31,16 +31,41 @@ _SCRIPT = """
     inputs = keras.Input((3,))
     data = numpy.ones((4, 3), "float32")
 
-    class Own(keras.Model):
-        pass
+    class Scaled(keras.layers.Layer):
+        def build(self, shape):
+            self.scale = self.add_weight(shape=shape[-1:], initializer="ones")
 
+        def call(self, x):
+            return x * self.scale
+
+    class Own(keras.Model):
+        def __init__(self, width, **named):
+            super().__init__(**named)
+            self.inner = keras.Sequential([keras.layers.Dense(width, activation=bent), Scaled()])
+            self.width = width
+
+        def call(self, x):
+            return self.inner(x)
+
+        def get_config(self):
+            return {**super().get_config(), "width": self.width}
+
+    def bent(x):
+        return keras.ops.tanh(x)
+
+    def distance(true, given):
+        return keras.ops.mean((true - given) ** 2)
+
+    own = Own(2)
+    own(data)
     models = [
+        own,
         keras.Sequential([inputs, keras.layers.Dense(2), keras.layers.BatchNormalization()]),
         keras.Model(inputs, keras.layers.Dense(1)(keras.layers.Dense(5)(inputs))),
     ]
     for model in models:
-        model.compile("adam", "mse")
-        model.fit(data, numpy.zeros((4, *model.output_shape[1:])), verbose=0)
+        model.compile("adam", distance if model is own else "mse", metrics=[distance])
+        model.fit(data, model.predict(data, verbose=0) + 1, verbose=0)
         packed, plain = [], []
         for seconds in (0, 86400):
             later(seconds)
@@ -53,6 +78,8 @@ _SCRIPT = """
         assert found.optimizer.iterations == 1
         for ours, theirs in zip(model.variables, found.variables, strict=True):
             numpy.testing.assert_array_equal(ours, theirs)
+    there = tenfold.map(lambda x: own.evaluate(x, x[:, :2], verbose=0), [data], progress=False)
+    numpy.testing.assert_allclose(there[0], own.evaluate(data, data[:, :2], verbose=0), rtol=1e-5)
     print("equal")
 """
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from rich.text import Text
 
 from tenfold import engines, frameworks
 from tenfold.cli import examine, say
-from tenfold.engines.cluster import Cluster, Clustered, Node, facts
+from tenfold.engines.cluster import Cluster, Clustered, Node, facts, way
 from tenfold.engines.cluster.facts import Facts
 from tenfold.errors import DoesNotFit
 from tenfold.machine import Machine
@@ -78,19 +77,13 @@ def _way(cluster: Cluster, node: Node) -> dict[str, Any]:
     """Seconds there and back, and bytes in a second, as tenfold's own content goes."""
     found: dict[str, Any] = {"round_trip": None, "bandwidth": None, "error": ""}
     try:
-        trips = [_trip(cluster, node, b"") for _ in range(TRIPS + 1)]
+        trips = [way.trip(cluster, node) for _ in range(TRIPS + 1)]
         found["round_trip"] = statistics.median(trips[1:])
-        seconds = min(_trip(cluster, node, os.urandom(LOAD)) for _ in range(2))
+        seconds = min(way.trip(cluster, node, os.urandom(LOAD)) for _ in range(2))
         found["bandwidth"] = 2 * LOAD / seconds
     except Exception as error:  # it left while we looked: told, and the others are looked at
         found["error"] = f"{type(error).__name__}: {error}"
     return found
-
-
-def _trip(cluster: Cluster, node: Node, data: bytes) -> float:
-    began = time.perf_counter()
-    cluster.echo(node.name, data)
-    return time.perf_counter() - began
 
 
 # -- showing ----------------------------------------------------------------------------------------------------

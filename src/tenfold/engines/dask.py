@@ -5,7 +5,8 @@
     tenfold.use(client)            uses the client's
 
 A node is a Dask worker: its threads are the cores that we may use there, its `GPU` resource the devices. A foreman is
-a Dask actor. GPUs are held with a task that waits, so that Dask gives them to nobody else in the meantime.
+a Dask actor. GPUs, and CPUs where they are declared, are held with a task that waits, so that Dask gives them to
+nobody else in the meantime.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from tenfold import errors, machine
-from tenfold.engines.cluster import Node, content, dask_holding, facts
+from tenfold.engines.cluster import Node, content, dask_holding, facts, way
 from tenfold.engines.cluster.content import Notice
 from tenfold.engines.cluster.crew import ClusterCrew
 from tenfold.engines.cluster.dask_process import DaskProcess
 from tenfold.engines.cluster.facts import Facts
 from tenfold.engines.cluster.foreman import Foreman
+from tenfold.engines.cluster.shares import Share, Shares
 from tenfold.errors import BadCall, ClusterLost, WorkersUnavailable
 from tenfold.machine import Gpu, Machine, installed
 from tenfold.plan.choose import Abilities, Plan
@@ -85,7 +87,7 @@ class DaskEngine:
         limits_memory=True,
         isolates=True,
         leases_gpus=True,
-        seconds_per_batch=0.002,
+        seconds_per_batch=0.002,  # until it is measured
         gpus_are='declared by the workers: dask worker --resources "GPU=1" tcp://...',
     )
 
@@ -102,6 +104,7 @@ class DaskEngine:
             copyreg.dispatch_table.pop(kind, None)
         self._cluster = _known.setdefault(client, DaskCluster(client))
         self._nodes = self._cluster.wait_for_nodes(NODE_LIMIT)
+        self.abilities = way.measured(self.abilities, self._cluster, self._nodes)
         return [node.machine for node in self._nodes]
 
     def cluster(self) -> DaskCluster:
@@ -118,6 +121,9 @@ class DaskCluster:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._facts: dict[str, Facts] = {}
+        self._declared: dict[str, dict[str, float]] = {}
+        self._shares: Shares[_Held] = Shares()
+        self.seconds_per_batch: float | None = None
         self.address = str(client.scheduler.address) if client.scheduler else "?"
 
     # -- nodes --------------------------------------------------------------------------------------------------
@@ -143,6 +149,7 @@ class DaskCluster:
         workers = self._workers()
         for name in self._facts.keys() - workers.keys():
             del self._facts[name]
+        self._declared = {name: dict(found.get("resources", {})) for name, found in workers.items()}
         new = [name for name in workers if name not in self._facts]
         if new:
             self._facts |= self._look(new)
@@ -190,25 +197,32 @@ class DaskCluster:
 
     # -- foremen ------------------------------------------------------------------------------------------------
 
-    def hire(self, node: Node, seats: Sequence[Seat], contract: bytes) -> DaskPost:
-        held = _Held(self._client, node.name, seats)
+    def hire(self, node: Node, seats: Sequence[Seat], contract: bytes, call: int) -> DaskPost:
+        wanted = {"GPU": sum(gpu.share for seat in seats for gpu in seat.gpus), "CPU": sum(seat.cpus for seat in seats)}
+        declared = self._declared.get(node.name, {})
+        amounts = {kind: min(amount, declared.get(kind, 0)) for kind, amount in wanted.items()}
+        share = self._shares.take((node.name, call), lambda: _Held(self._client, node.name, amounts))
         options: dict[str, Any] = {"workers": [node.name], "allow_other_workers": False, "pure": False}
         hired = self._client.submit(Foreman, contract, actor=True, **options)
         try:
             with self._client.as_current():  # an actor talks through the client that is current when it is made
-                return DaskPost(hired.result(timeout=HIRE_LIMIT), hired, held)
+                return DaskPost(hired.result(timeout=HIRE_LIMIT), hired, lambda: self._give_back(share))
         except BaseException:
-            held.give_back()
+            self._give_back(share)
             raise
+
+    def _give_back(self, share: Share[_Held]) -> None:
+        if self._shares.give_back(share):
+            share.held[0].give_back()
 
 
 class DaskPost:
     """A foreman that is a Dask actor."""
 
-    def __init__(self, actor: Any, future: Any, held: _Held) -> None:
+    def __init__(self, actor: Any, future: Any, give_back: Callable[[], None]) -> None:
         self._actor = actor
         self._future = future  # the actor lives as long as this does
-        self._held = held
+        self._give_back = give_back
         self._told: deque[Any] = deque()
 
     def tell(self, orders: Sequence[tuple[Any, ...]]) -> None:
@@ -223,29 +237,32 @@ class DaskPost:
         try:
             self._actor.close().result(timeout=CLOSE_LIMIT)
         finally:
-            self._held.give_back()
+            self._give_back()
             self._future.release()
 
 
 class _Held:
-    """GPUs of a worker that Dask gives to nobody else: the resource of a task that waits until it is let go."""
+    """What a worker has declared and Dask gives to nobody else: of a task that waits until it is let go."""
 
-    def __init__(self, client: Client, name: str, seats: Sequence[Seat]) -> None:
-        amount = sum(gpu.share for seat in seats for gpu in seat.gpus)
+    def __init__(self, client: Client, name: str, amounts: dict[str, float]) -> None:
         self._future = None
-        if amount:
-            key = f"tenfold-gpus-{name}-{id(self):x}"
+        resources = {kind: amount for kind, amount in amounts.items() if amount}
+        if resources:
+            key = f"tenfold-holds-{name}-{id(self):x}"
             options: dict[str, Any] = {
                 "workers": [name],
                 "allow_other_workers": False,
-                "resources": {"GPU": amount},
+                "resources": resources,
                 "key": key,
             }
             self._future = client.submit(dask_holding.hold, key, **options)
             self._client, self._key, self._name = client, key, name
-            if not client.run(dask_holding.is_held, key, HIRE_LIMIT, workers=[name])[name]:
+            try:
+                while not client.run(dask_holding.is_held, key, HIRE_LIMIT, workers=[name])[name]:
+                    continue  # until Dask has room for it
+            except BaseException:
                 self.give_back()
-                raise TimeoutError(f"the GPUs of {name} were not free within {HIRE_LIMIT:g} s")
+                raise
 
     def give_back(self) -> None:
         if self._future is not None:

@@ -18,15 +18,17 @@ import math
 import os
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tenfold.engines.cluster import Node, ray_joining
+from tenfold.engines.cluster import Node, ray_joining, way
 from tenfold.engines.cluster.content import Notice
 from tenfold.engines.cluster.crew import ClusterCrew
 from tenfold.engines.cluster.facts import Facts
 from tenfold.engines.cluster.ray_actors import Keeper, RayForeman
+from tenfold.engines.cluster.ray_idle import Idle, Shape, joined, kill
+from tenfold.engines.cluster.shares import Share, Shares
 from tenfold.errors import BadCall, ClusterLost, WorkersUnavailable
 from tenfold.machine import Gpu, Machine
 from tenfold.machine.installed import missing, version
@@ -41,13 +43,9 @@ SCHEMES = ("ray",)
 
 CALL_LIMIT = 30.0
 IDLE_LIMIT = 2.0  # seconds that an actor waits for the next call, and keeps its CPUs
-COUNTED_WITHIN = 1.0  # seconds after which Ray tells that an actor's GPUs are free again
 IDLE_AT_HOME = 5.0  # the same in a cluster of our own, where only this process could want them
 LOOK_LIMIT = 60.0  # seconds for the first answer of a node: a Ray worker process has to start there
 _LEFT_BEHIND = "RAY_CLIENT_MODE"  # the variable that `import ray` sets in an environment that is the caller's
-
-Shape = tuple[str, float, float]
-"""Of an actor: its node, CPUs and GPUs."""
 
 
 def ahead() -> None:
@@ -91,7 +89,7 @@ class RayEngine:
         limits_memory=True,
         isolates=True,
         leases_gpus=True,
-        seconds_per_batch=0.002,
+        seconds_per_batch=0.002,  # until it is measured
         gpus_are="those that Ray counts: ray start --num-gpus=1, or ray.init(num_gpus=1)",
     )
 
@@ -105,6 +103,7 @@ class RayEngine:
         self._nodes = self._cluster.nodes()
         if not self._nodes:
             raise WorkersUnavailable(f"the Ray cluster at {self._address} has no node; add one with: ray start")
+        self.abilities = way.measured(self.abilities, self._cluster, self._nodes)
         return [node.machine for node in self._nodes]
 
     def cluster(self) -> RayCluster:
@@ -123,13 +122,15 @@ class RayCluster:
         self.session = session
         self._keepers: dict[str, Any] = {}
         self._facts: dict[str, Facts] = {}
+        self.seconds_per_batch: float | None = None
+        self._shares: Shares[Any] = Shares()
         self.idle = Idle(IDLE_AT_HOME if ray_joining.is_ours() else IDLE_LIMIT)
         self._lock = threading.Lock()
 
     # -- nodes --------------------------------------------------------------------------------------------------
 
     def nodes(self) -> list[Node]:
-        ray = _ray()
+        ray = joined()
         with self._lock:
             if not ray_joining.has_head():
                 close()  # where we have joined it: Ray would end this process
@@ -160,7 +161,7 @@ class RayCluster:
 
     def _killed(self) -> set[str]:
         """Nodes whose keeper is gone, though the node is not."""
-        ray = _ray()
+        ray = joined()
         asked = {name: keeper.ping.remote() for name, keeper in self._keepers.items()}
         gone = set()
         for name, answer in asked.items():
@@ -173,7 +174,7 @@ class RayCluster:
         return gone
 
     def _look(self, names: Sequence[str]) -> None:
-        ray = _ray()
+        ray = joined()
         asked = {}
         for name in names:
             keeper = ray.remote(Keeper).options(**_on(name), num_cpus=0, max_concurrency=4).remote()
@@ -192,7 +193,7 @@ class RayCluster:
                 continue  # it is asked again the next time
 
     def _available(self) -> dict[str, dict[str, float]]:
-        ray = _ray()
+        ray = joined()
         for keeper in self._keepers.values():
             with contextlib.suppress(Exception):  # its node may just be lost; private to Ray, so it may change
                 return dict(ray.get(keeper.available.remote(), timeout=CALL_LIMIT))
@@ -201,152 +202,93 @@ class RayCluster:
     # -- content ------------------------------------------------------------------------------------------------
 
     def has(self, name: str, notice: Notice) -> bool:
-        ray = _ray()
+        ray = joined()
         return bool(ray.get(self._keepers[name].has.remote(notice), timeout=CALL_LIMIT))
 
     def deliver(self, name: str, notice: Notice, place: int, chunk: bytes) -> None:
-        ray = _ray()
+        ray = joined()
         ray.get(self._keepers[name].add.remote(notice, place, chunk))
 
     def echo(self, name: str, data: bytes) -> bytes:
-        ray = _ray()
+        ray = joined()
         return bytes(ray.get(self._keepers[name].echo.remote(data), timeout=CALL_LIMIT))
 
     # -- foremen ------------------------------------------------------------------------------------------------
 
-    def hire(self, node: Node, seats: Sequence[Seat], contract: bytes) -> RayPost:
-        ray = _ray()
+    def hire(self, node: Node, seats: Sequence[Seat], contract: bytes, call: int) -> RayPost:
+        ray = joined()
         cpus = min(sum(seat.cpus for seat in seats), node.machine.cpus)
-        share = sum(gpu.share for seat in seats for gpu in seat.gpus)
-        gpus = share if share < 1 else math.ceil(share - 1e-9)
+        wanted = sum(gpu.share for seat in seats for gpu in seat.gpus)
+        gpus = wanted if wanted < 1 else math.ceil(wanted - 1e-9)
         self._keepers[node.name].keep_warm.remote(contract)
         shape = (node.name, cpus, gpus)
+        share = self._shares.take((node.name, call), lambda: self._actor(shape))
+        try:
+            number = ray.get(share.held[0].begin.remote(contract), timeout=CALL_LIMIT)
+        except BaseException:
+            self._shares.forget(share)  # it has died since: whoever asks again has another one
+            self._give_back(share, shape, well=False)
+            raise
+        return RayPost(share.held[0], number, lambda well: self._give_back(share, shape, well=well))
+
+    def _actor(self, shape: Shape) -> Any:
+        """One that was kept, or a new one, once Ray has room for it."""
+        ray = joined()
+        name, cpus, gpus = shape
         actor = self.idle.take(shape)
         if actor is not None:
             with contextlib.suppress(ray.exceptions.RayError):  # it has died since
-                ray.get(actor.begin.remote(contract), timeout=CALL_LIMIT)
-                return RayPost(actor, shape, self.idle)
-        with self.idle.wanted(node.name):
-            actor = ray.remote(RayForeman).options(**_on(node.name), num_cpus=cpus, num_gpus=gpus).remote()
-            ray.get(actor.begin.remote(contract))  # waits until Ray has room for it
-        return RayPost(actor, shape, self.idle)
+                ray.get(actor.ping.remote(), timeout=CALL_LIMIT)
+                return actor
+        with self.idle.wanted(name):
+            actor = ray.remote(RayForeman).options(**_on(name), num_cpus=cpus, num_gpus=gpus).remote()
+            ray.get(actor.ping.remote())
+        return actor
 
-
-class Idle:
-    """Actors whose call is over, kept for a moment: a new one takes Ray more than half a second."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._lock = threading.Lock()
-        self._actors: dict[Shape, Any] = {}
-        self._wanted: Counter[str] = Counter()
-        self.freed = -math.inf
-        """When an actor with GPUs was last ended."""
-
-    def just_freed(self) -> bool:
-        """Whether Ray may not have counted yet what was given back."""
-        return time.monotonic() - self.freed < COUNTED_WITHIN
-
-    @contextlib.contextmanager
-    def wanted(self, name: str) -> Iterator[None]:
-        """A call waits for room on this node: nobody is kept there meanwhile."""
-        with self._lock:
-            self._wanted[name] += 1
-            kept = [self._actors.pop(shape) for shape in list(self._actors) if shape[0] == name]
-        for actor in kept:
-            _kill(actor)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._wanted[name] -= 1
-
-    def take(self, shape: Shape) -> Any | None:
-        """One of this shape, or None."""
-        with self._lock:
-            return self._actors.pop(shape, None)
-
-    def put(self, shape: Shape, actor: Any) -> None:
-        with self._lock:
-            gone = actor if self._wanted[shape[0]] else self._actors.get(shape)
-            if gone is not actor:
-                self._actors[shape] = actor
-        if gone is not None:
-            _kill(gone)
-        if gone is actor:
+    def _give_back(self, share: Share[Any], shape: Shape, *, well: bool) -> None:
+        if not self._shares.give_back(share):
             return
-        timer = threading.Timer(self._seconds, self._expire, (shape, actor))
-        timer.daemon = True
-        timer.start()
-
-    def clear(self) -> None:
-        with self._lock:
-            self._actors.clear()
-
-    def cpus(self, name: str) -> float:
-        """What they hold on a node: as good as free."""
-        with self._lock:
-            return sum(cpus for node, cpus, _ in self._actors if node == name)
-
-    def _expire(self, shape: Shape, actor: Any) -> None:
-        with self._lock:
-            if self._actors.get(shape) is not actor:
-                return
-            del self._actors[shape]
-        _kill(actor)
+        if well and not shape[2]:  # GPUs are too dear to be kept
+            self.idle.put(shape, share.held[0])
+            return
+        kill(share.held[0])
+        if shape[2]:
+            self.idle.freed = time.monotonic()
 
 
 class RayPost:
-    """A foreman that is a Ray actor."""
+    """A foreman in a Ray actor."""
 
-    def __init__(self, actor: Any, shape: Shape, idle: Idle) -> None:
+    def __init__(self, actor: Any, number: int, give_back: Callable[[bool], None]) -> None:
+        """`give_back(well)` is called once, with whether the actor can be used again."""
         self._actor = actor
-        self._shape = shape
-        self._idle = idle
+        self._number = number
+        self._give_back = give_back
         self._open = threading.Lock()
         self._told: deque[Any] = deque()
 
     def tell(self, orders: Sequence[tuple[Any, ...]]) -> None:
-        self._told.append(self._actor.tell.remote(orders))
+        self._told.append(self._actor.tell.remote(self._number, orders))
 
     def hear(self) -> list[Any]:
-        ray = _ray()
+        ray = joined()
         while self._told and ray.wait([self._told[0]], timeout=0)[0]:
             ray.get(self._told.popleft())  # raises where the orders have not arrived
-        return list(ray.get(self._actor.hear.remote()))
+        return list(ray.get(self._actor.hear.remote(self._number)))
 
     def close(self) -> None:
         if not self._open.acquire(blocking=False):
             return  # somebody else does, or has
-        ray = _ray()
+        well = False
         try:
-            ray.get(self._actor.close.remote(), timeout=CALL_LIMIT)
-        except BaseException:
-            _kill(self._actor)
-            raise
-        if self._shape[2]:  # GPUs are too dear to be kept
-            _kill(self._actor)
-            self._idle.freed = time.monotonic()
-        else:
-            self._idle.put(self._shape, self._actor)
+            joined().get(self._actor.close.remote(self._number), timeout=CALL_LIMIT)
+            well = True
+        finally:
+            self._give_back(well)
 
 
 def _lacks_gpus(alive: dict[str, Any], free: dict[str, dict[str, float]]) -> bool:
     return any(free.get(name, {}).get("GPU", 0) < there["Resources"].get("GPU", 0) for name, there in alive.items())
-
-
-def _kill(actor: Any) -> None:
-    with contextlib.suppress(Exception):  # gone, or the cluster is
-        _ray().kill(actor)
-
-
-def _ray() -> Any:
-    """Ray, where this process is in a cluster; otherwise many of its functions would start one by themselves."""
-    import ray
-
-    if not ray.is_initialized():
-        raise ClusterLost("this process has left its Ray cluster")
-    return ray
 
 
 def _on(name: str) -> dict[str, Any]:

@@ -157,8 +157,8 @@ def opened(
     """
     timeout = None if settings.timeout == math.inf else settings.timeout
     chosen = choice(settings.engine, settings.workers)
-    abilities = chosen.engine.abilities
     machines = chosen.engine.machines()
+    abilities = chosen.engine.abilities  # asked now, because a cluster measures what a batch costs there
     plan = choose(
         machines,
         needs(settings.cpus, settings.gpus, settings.memory),

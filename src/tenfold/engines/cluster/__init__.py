@@ -73,8 +73,8 @@ class Cluster(Protocol):
         """Call `content.echo(data)` on a node: the way there and back, as content goes."""
         ...
 
-    def hire(self, node: Node, seats: Sequence[Seat], contract: bytes) -> Post:
-        """Start a foreman on a node, holding what `seats` need there."""
+    def hire(self, node: Node, seats: Sequence[Seat], contract: bytes, call: int) -> Post:
+        """Start a foreman on a node, holding what `seats` need there; once for all foremen of one `call`."""
         ...
 
 

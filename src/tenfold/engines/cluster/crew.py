@@ -42,6 +42,8 @@ RECRUIT_EVERY = 1.0
 DEPTH = 2  # batches for each seat that may be with a node
 PATIENCE = 60.0  # seconds that a call waits for a node when it has lost the last one
 CLOSE_LIMIT = 10.0  # seconds for all nodes to end their tasks, which would otherwise go on, and write their files
+ROOM_LIMIT = 30.0  # seconds after which a call that waits for room says so
+FULL = "others use its cores or GPUs"
 LOST_IN_A_ROW = 4  # nodes that may be lost without a task being finished, before a task is suspected to kill them
 
 
@@ -61,7 +63,7 @@ class Place:
     """When it last said something."""
 
 
-News = tuple[Place, Post | Sequence[Event | Filed] | BaseException] | tuple[None, Node]
+News = tuple[Place, Post | Sequence[Event | Filed] | BaseException | str] | tuple[None, Node]
 
 
 class ClusterCrew:
@@ -191,7 +193,9 @@ class ClusterCrew:
         if self._places.get(place.node.name) is not place:
             return  # it was given up; what it says now has been given to others
         place.heard = time.monotonic()
-        if isinstance(news, BaseException):
+        if news == FULL:
+            warnings.warn(f"{place.node.name} has no room yet for this call, which waits for it: {FULL}", stacklevel=2)
+        elif isinstance(news, BaseException):
             self._lose(place, news)
         elif isinstance(news, Sequence):
             for event in news:
@@ -229,7 +233,7 @@ class ClusterCrew:
         post = None
         try:
             contract = pickle.dumps(self._contract(place))
-            post = self._cluster.hire(place.node, place.seats, contract)
+            post = self._hired(place, contract)
             self._news.put((place, post))
             while not self._closing.is_set() and self._places.get(place.node.name) is place:
                 self._news.put((place, post.hear()))
@@ -237,6 +241,16 @@ class ClusterCrew:
             self._news.put((place, error))
         finally:
             _end(post)
+
+    def _hired(self, place: Place, contract: bytes) -> Post:
+        """The foreman, once there is room for it; crews with the same plan sit on the same seats."""
+        late = threading.Timer(ROOM_LIMIT, self._news.put, ((place, FULL),))
+        late.daemon = True
+        late.start()
+        try:
+            return self._cluster.hire(place.node, place.seats, contract, id(self._plan))
+        finally:
+            late.cancel()
 
     def _contract(self, place: Place) -> Contract:
         is_here = place.node.facts.host == self._here.host

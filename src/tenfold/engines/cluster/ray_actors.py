@@ -40,23 +40,28 @@ class Keeper:
 
 
 class RayForeman:
-    """A Ray actor that is the foreman of one call after another, with the GPUs that Ray has given to it."""
+    """A Ray actor that has the foremen of one call after another, with the GPUs that Ray has given to it."""
 
     def __init__(self) -> None:
-        self._foreman: Foreman | None = None
+        self._foremen: dict[int, Foreman] = {}
+        self._begun = 0
 
-    async def begin(self, contract: bytes) -> None:
+    async def ping(self) -> None:
+        return
+
+    async def begin(self, contract: bytes) -> int:
+        """Another foreman; the number by which it is known here."""
         import ray
 
-        self._foreman = Foreman(contract, [str(number) for number in ray.get_gpu_ids()])
+        self._begun += 1
+        self._foremen[self._begun] = Foreman(contract, [str(number) for number in ray.get_gpu_ids()])
+        return self._begun
 
-    async def tell(self, orders: Sequence[tuple[Any, ...]]) -> None:
-        if self._foreman is not None:
-            await self._foreman.tell(orders)
+    async def tell(self, number: int, orders: Sequence[tuple[Any, ...]]) -> None:
+        await self._foremen[number].tell(orders)
 
-    async def hear(self) -> list[Any]:
-        return await self._foreman.hear() if self._foreman is not None else []
+    async def hear(self, number: int) -> list[Any]:
+        return await self._foremen[number].hear()
 
-    async def close(self) -> None:
-        if self._foreman is not None:
-            await self._foreman.close()
+    async def close(self, number: int) -> None:
+        await self._foremen.pop(number).close()
