@@ -16,7 +16,7 @@ from tenfold.report.occupied import Bar
 from tenfold.report.parts import Chart
 from tenfold.report.slices import Dot
 from tenfold.report.svg import Scale
-from tenfold.scaling.cells import Cell, Setting
+from tenfold.scaling.cells import Cell, Setting, Taken
 from tenfold.work.times import precise
 
 NAN, INFINITE = math.nan, math.inf
@@ -208,6 +208,8 @@ def test_grids_of_one_cell_of_one_size_and_of_failures_alone() -> None:
     several = of_cells.report(reported.cells((1, 2), (10,))[:2], curves={"law": [(1, 2, 1, 3), (4, 5, 4, 6)]})
     assert "Throughput over workers and size" not in several.html()
     assert "law" in several.html()
+    keras = Cell(Setting(2, how="sharded"), (Taken(2.0, 10, {"compute": 2.0}, 0, 2.0),))
+    assert "what devices send each other is a part of their program" in of_cells.report([keras]).html()
     failed = of_cells.report([Cell(Setting(1), (), "no")])
     assert not failed.charts
     assert "no" in failed.html()

@@ -229,8 +229,8 @@ def _divided(cells: Sequence[Cell]) -> Chart:
     words = "Wall time of the repeat in the middle, by what it was spent on, averaged over the workers."
     if len(chosen) < len(cells):
         words += f" {len(chosen)} of {len(cells)} settings are drawn, those of the largest size first."
-    if any(cell.setting.how == "sharded" for cell in chosen):
-        words += " Of sharded, what workers send each other within a step counts as compute."
+    if any(cell.setting.how == "sharded" and not cell.parts.get("communication") for cell in chosen):
+        words += " Of sharded Keras models, what devices send each other is a part of their program, and compute."
     return bars.divided("Wall time", words, [(str(cell.setting), cell.parts) for cell in chosen], PARTS)
 
 

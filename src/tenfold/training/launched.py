@@ -13,6 +13,7 @@ from tenfold.training.gang import Attendee, Gang
 from tenfold.training.keeper import Keeper
 from tenfold.training.line import Line
 from tenfold.training.wires import Ticket
+from tenfold.work.clock import Clock
 from tenfold.work.here import here
 
 
@@ -38,7 +39,7 @@ class Launched:
         self._frameworks = tuple(frameworks)
         self._ticket = ticket
         self._shares_process = shares_process
-        self._keeps = keeps
+        self._keeps = self.notes_spent = keeps
 
     def directed(self, ticket: Ticket) -> Launched:
         """The same, for workers that know where to meet."""
@@ -64,15 +65,16 @@ class Launched:
 
     def _work(self, rank: int, line: Line) -> Any:
         assert self._ticket is not None
-        count, task = self._ticket.count, here()
+        count, task, clock = self._ticket.count, here(), Clock()
         task.rank, task.workers = rank, count
         formed = groups.made(self._frameworks)
         ports = {name: group.offer(rank, count) for name, group in formed.items()}
         gang = Gang(rank, line.meet(Attendee(rank, host(), line.address, ports)))
         for group in formed.values():
             group.join(gang)
-        value = self._function(*([Keeper(line)] if self._keeps else []), **self._params)
+        value = self._function(*([Keeper(line, clock)] if self._keeps else []), **self._params)
         line.finish()
+        clock.lap("waiting")  # for the others; what was returned has what the clock says, not a copy of it
         for group in reversed(formed.values()):
             group.leave()
         return value

@@ -72,7 +72,7 @@ def measure(
         faults += _grid_faults(found, sizes, hows)
     if faults or found is None:
         raise BadCall("; ".join(faults))
-    axes: list[Sequence[Any]] = [workers, sizes or [None], hows or [None], list(named) or [None]]
+    axes: list[Sequence[Any]] = [workers, sizes or [None], hows or [found.how], list(named) or [None]]
     grid = [Setting(*place) for place in product(*axes)]
     each = _cpus(cpus, max(workers))
     with opened("measure", task, settings, total=None, on_error="collect", parts={}) as call:

@@ -25,6 +25,11 @@ class Clock:
         self.spent[part] += now - self._last
         self._last = now
 
+    def aside(self, part: Part, seconds: float) -> None:
+        """So many seconds of the lap under way are not of what it will be said to have been."""
+        self.spent[part] += seconds
+        self._last += seconds
+
     def stepped(self) -> None:
         """The end of a step was compute. The first step, and all before it, was getting ready: programs were made."""
         self.lap("compute")
