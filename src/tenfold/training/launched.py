@@ -84,4 +84,5 @@ class Launched:
 
     @property
     def __name__(self) -> str:
-        return f"launch({getattr(self._function, '__name__', type(self._function).__name__)})"
+        name = getattr(self._function, "__name__", type(self._function).__name__)
+        return name if self._keeps else f"launch({name})"

@@ -63,6 +63,10 @@ class KerasShards:
     def __tenfold_parts__(self) -> dict[str, Any]:
         return {"fit": self._fit, "params": dict(self._params)}
 
+    @property
+    def __name__(self) -> str:
+        return f"train({self._fit.__name__})"
+
 
 def check_backend(backend: str) -> None:
     """Refuse one on which Keras cannot divide a model."""

@@ -118,6 +118,10 @@ class TorchShards:
     def __tenfold_parts__(self) -> dict[str, Any]:
         return {"fit": self._fit, "params": dict(self._params)}
 
+    @property
+    def __name__(self) -> str:
+        return f"train({self._fit.__name__})"
+
 
 def _host_devices(count: int) -> dict[str, str]:
     """Have JAX see the cores of a machine as so many devices."""
