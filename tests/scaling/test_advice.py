@@ -90,3 +90,4 @@ def test_noise_and_failures_are_told() -> None:
     said = advice([wild, Cell(Setting(4, 10), (), "not enough memory")])
     assert any("Repeats differ by up to 33 %" in line for line in said)
     assert "Not measured: 4 workers, size 10: not enough memory." in said
+    assert any("measured once" in line for line in advice([replace(wild, repeats=wild.repeats[:1])]))

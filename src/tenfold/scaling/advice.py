@@ -183,6 +183,8 @@ def _batch(step: FittedStep | None, workers: int) -> list[str]:
 
 
 def _noise(cells: Sequence[Cell]) -> list[str]:
+    if all(len(cell.repeats) == 1 for cell in cells):
+        return ["Each setting was measured once, so close numbers may be equal; more repeats would tell."]
     worst = max(cells, key=lambda cell: cell.spread)
     if worst.spread <= NOISY:
         return []
