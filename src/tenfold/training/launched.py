@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -40,6 +41,7 @@ class Launched:
         self._ticket = ticket
         self._shares_process = shares_process
         self._keeps = self.notes_spent = keeps
+        self._began: float | None = None
 
     def directed(self, ticket: Ticket) -> Launched:
         """The same, for workers that know where to meet."""
@@ -52,7 +54,9 @@ class Launched:
     def __call__(self, rank: int) -> Any:
         if self._shares_process:
             assert self._ticket is not None
-            return apart.run(self._like(self._ticket, shares_process=False), rank, self._frameworks)
+            inner = self._like(self._ticket, shares_process=False)
+            inner._began = time.monotonic()  # the same in all processes of a machine
+            return apart.run(inner, rank, self._frameworks)
         assert self._ticket is not None
         with contextlib.closing(Line(self._ticket, rank)) as line:
             try:
@@ -65,7 +69,7 @@ class Launched:
 
     def _work(self, rank: int, line: Line) -> Any:
         assert self._ticket is not None
-        count, task, clock = self._ticket.count, here(), Clock()
+        count, task, clock = self._ticket.count, here(), Clock(self._began)
         task.rank, task.workers = rank, count
         formed = groups.made(self._frameworks)
         ports = {name: group.offer(rank, count) for name, group in formed.items()}
