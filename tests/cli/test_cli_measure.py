@@ -40,6 +40,8 @@ def test_a_grid_its_page_and_its_run(folder: Path) -> None:
     assert "How work scales" in page.out
     shown = calls.tenfold(folder, "show", "runs/m")
     assert "measure of work in runs/m" in shown.out
+    (record,) = calls.tenfold(folder, "runs", "--json").json["runs"]
+    assert (record["tasks"], record["done"], record["state"]) == (4, 4, "finished")
 
 
 def test_a_partial_of_a_verb(folder: Path) -> None:

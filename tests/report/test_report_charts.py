@@ -16,7 +16,7 @@ from tenfold.report.occupied import Bar
 from tenfold.report.parts import Chart
 from tenfold.report.slices import Dot
 from tenfold.report.svg import Scale
-from tenfold.scaling.cells import Cell, Setting
+from tenfold.scaling.cells import Cell, Setting, Taken
 from tenfold.work.times import precise
 
 NAN, INFINITE = math.nan, math.inf
@@ -200,16 +200,21 @@ def test_a_grid_that_was_measured() -> None:
     assert "42 % of what they could be" in report.summary
     assert "Take 4." in report.markdown()
     assert report.sections[0].heading == "Advice"
+    grid = [Cell(Setting(n, how=how), (Taken(t, 10, {}, 0, n),)) for how, t in (("a", 9.0), ("b", 3.0)) for n in (1, 2)]
+    assert "2 workers are 1.00 times as fast as 1 with b:" in of_cells.report(grid).summary  # the faster way
 
 
 def test_grids_of_one_cell_of_one_size_and_of_failures_alone() -> None:
     one = reported.cells((2,), (10,))
-    assert of_cells.report(one[:1]).summary == "1 settings were measured."
+    assert of_cells.report(one[:1]).summary == "1 setting was measured."
     several = of_cells.report(reported.cells((1, 2), (10,))[:2], curves={"law": [(1, 2, 1, 3), (4, 5, 4, 6)]})
     assert "Throughput over workers and size" not in several.html()
     assert "law" in several.html()
+    keras = Cell(Setting(2, how="sharded"), (Taken(2.0, 10, {"compute": 2.0}, 0, 2.0),))
+    assert "what devices send each other is a part of their program" in of_cells.report([keras]).html()
     failed = of_cells.report([Cell(Setting(1), (), "no")])
     assert not failed.charts
+    assert failed.summary == "0 of 1 settings were measured."
     assert "no" in failed.html()
 
 

@@ -48,10 +48,12 @@ def test_ways_and_engines_are_compared() -> None:
 
 def test_what_the_time_goes_to() -> None:
     taken = Taken(10.0, 1000, {"compute": 3.0, "communication": 6.0, "rest": 1.0}, 0, 2)
-    said = advice([Cell(Setting(2), (taken,))])
-    assert any(
-        "communication 60 %, compute 30 %, rest 10 %. Most of it is communication: larger batches" in s for s in said
-    )
+    (said,) = (line for line in advice([Cell(Setting(2), (taken,))]) if line.startswith("The time"))
+    shares = "The time goes to communication 60 %, compute 30 %, rest 10 %. Most of it is communication: "
+    assert said == f"{shares}longer tasks, or larger items, would shorten it."
+    ways = {how: advice([Cell(Setting(2, how=how), (replace(taken, steps=9),))]) for how in ("synchronous", "sharded")}
+    assert any("fewer exchanges (how='asynchronous', average_every=)" in line for line in ways["synchronous"])
+    assert any("a model in fewer parts" in line for line in ways["sharded"])
 
 
 def test_too_few_counts_are_told() -> None:
@@ -88,3 +90,4 @@ def test_noise_and_failures_are_told() -> None:
     said = advice([wild, Cell(Setting(4, 10), (), "not enough memory")])
     assert any("Repeats differ by up to 33 %" in line for line in said)
     assert "Not measured: 4 workers, size 10: not enough memory." in said
+    assert any("measured once" in line for line in advice([replace(wild, repeats=wild.repeats[:1])]))

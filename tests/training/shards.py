@@ -77,6 +77,7 @@ def told(sharded: Any, whole: Any) -> dict[str, Any]:
         "parameters": [share.parameters / sharded.whole.parameters for share in sharded.shares],
         "optimizer": [share.optimizer / sharded.whole.optimizer for share in sharded.shares],
         "weights": len(sharded.result.weights),
+        "spent": dict(sharded.spent),
         "events": sharded.events,
     }
 

@@ -68,6 +68,7 @@ def test_a_keras_model_on_the_devices_of_one_process(
     assert found["devices"] == [f"cpu:{number}" for number in range(count)]
     assert all(0.5 <= part < share for part in found["parameters"] + found["optimizer"]), found
     assert found["weights"] == 6
+    assert min(found["spent"][part] for part in ("startup", "input", "compute")) > 0
 
 
 @pytest.mark.slow

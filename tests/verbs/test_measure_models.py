@@ -16,11 +16,11 @@ from tenfold.verbs.observed import observed
 WIDTHS = [4, 8] * 4  # models that follow one another are not alike
 
 
-def _net(width: int = 4) -> Any:
+def _net(width: int = 4, rate: float = 0.1) -> Any:
     import torch
 
     module = torch.nn.Sequential(torch.nn.Linear(4, width), torch.nn.Linear(width, 1))
-    return module, torch.nn.MSELoss(), torch.optim.SGD(module.parameters(), 0.1)
+    return module, torch.nn.MSELoss(), torch.optim.SGD(module.parameters(), rate)
 
 
 def _fit(epochs: int = 20) -> tenfold.Fit:
@@ -42,12 +42,16 @@ def test_models_that_are_trained_together_have_taken_the_time_of_their_group() -
     assert sum(parts.values()) - parts["rest"] == pytest.approx(until_the_last)
 
 
-def test_a_model_in_parts_says_what_is_not_known_of_it() -> None:
-    study = tenfold.measure(_fit(2), workers=[2], hows=["sharded"], repeats=1, progress=False)
+@pytest.mark.parametrize("options", [{}, {"mesh": (1, 2)}, {"stages": 2}])
+def test_what_the_workers_of_a_model_in_parts_send_each_other(options: dict[str, Any]) -> None:
+    task = functools.partial(tenfold.train, _fit(2), {"width": 256, "rate": 0.001}, how="sharded", **options)
+    study = tenfold.measure(task, workers=[2], repeats=1, progress=False)
     (cell,) = study.cells
-    assert cell.failure is None
+    assert (cell.failure, cell.setting.how) == (None, "sharded")
     assert sum(cell.parts.values()) == pytest.approx(cell.seconds)
-    assert "what workers send each other within a step counts as compute" in study.report().markdown()
+    assert min(cell.parts.values()) >= 0
+    assert all(cell.parts[part] > 0 for part in ("startup", "input", "compute", "communication"))
+    assert "is a part of their program, and compute" not in study.report().markdown()
 
 
 def test_ways_to_train_many_models() -> None:

@@ -87,10 +87,12 @@ def _speed_ups(cells: Sequence[Cell]) -> list[tuple[float, float]]:
 
 def _summary(series: Mapping[str, Sequence[Cell]], count: int) -> str:
     long = {name: cells for name, cells in series.items() if len(cells) > 1}
-    told = f"{count} settings were measured"
+    known = sum(map(len, series.values()))
+    told = f"{known} of {count} settings were measured" if known < count else f"{count} settings were measured"
+    told = "1 setting was measured" if known == count == 1 else told
     if not long:
         return f"{told}."
-    name, cells = max(long.items(), key=lambda pair: (pair[1][-1].setting.workers, pair[1][-1].setting.size or 0))
+    name, cells = max(long.items(), key=lambda pair: _weight(pair[1]))
     workers, speed_up = _speed_ups(cells)[-1]
     fewest = cells[0].setting.workers
     own = f" with {name}" if len(series) > 1 else ""
@@ -98,6 +100,12 @@ def _summary(series: Mapping[str, Sequence[Cell]], count: int) -> str:
         f"{told}. {workers:g} workers are {speed_up / fewest:.2f} times as fast as {fewest}{own}: "
         f"{100 * speed_up / workers:.0f} % of what they could be."
     )
+
+
+def _weight(cells: Sequence[Cell]) -> tuple[float, ...]:
+    """Which series is told of first: the one that went furthest, of several ways the fastest."""
+    last = cells[-1]
+    return last.setting.workers, last.setting.size or 0, max(cell.throughput for cell in cells)
 
 
 def _figures(cells: Sequence[Cell], unit: str) -> list[tuple[str, str]]:
@@ -229,8 +237,8 @@ def _divided(cells: Sequence[Cell]) -> Chart:
     words = "Wall time of the repeat in the middle, by what it was spent on, averaged over the workers."
     if len(chosen) < len(cells):
         words += f" {len(chosen)} of {len(cells)} settings are drawn, those of the largest size first."
-    if any(cell.setting.how == "sharded" for cell in chosen):
-        words += " Of sharded, what workers send each other within a step counts as compute."
+    if any(cell.setting.how == "sharded" and not cell.parts.get("communication") for cell in chosen):
+        words += " Of sharded Keras models, what devices send each other is a part of their program, and compute."
     return bars.divided("Wall time", words, [(str(cell.setting), cell.parts) for cell in chosen], PARTS)
 
 

@@ -24,10 +24,16 @@ _MOVES = {
     "startup": "longer calls, or workers that are warm (tenfold.warm), would shorten it",
     "input": "prepared data (tenfold.prepare), or data in memory, would shorten it",
     "compute": "that is the work itself: more workers, a faster device or a smaller model would shorten it",
-    "communication": "larger batches, fewer exchanges (how='averaging') or a faster network would shorten it",
+    "communication": "longer tasks, or larger items, would shorten it",
     "waiting": "parts of equal length, or larger batches, would shorten it",
     "rest": "larger items or batches would leave the caller less to do",
 }
+_SENDS_LESS = {
+    "sharded": "larger batches, a model in fewer parts or a faster network would shorten it",
+    "asynchronous": "larger batches, fewer exchanges (average_every=) or a faster network would shorten it",
+}
+"""Of one model that is trained, by how that is done."""
+_USUAL = "larger batches, fewer exchanges (how='asynchronous', average_every=) or a faster network would shorten it"
 
 
 def advice(cells: Sequence[Cell], *, step: FittedStep | None = None, seed: int = 0) -> list[str]:
@@ -152,7 +158,13 @@ def _bottleneck(top: Cell) -> list[str]:
         return []
     shares = sorted(parts.items(), key=lambda part: -part[1])
     told = ", ".join(f"{name} {percent(share)}" for name, share in shares if share >= _SHOWN)
-    return [f"The time goes to {told}. Most of it is {shares[0][0]}: {_MOVES[shares[0][0]]}."]
+    return [f"The time goes to {told}. Most of it is {shares[0][0]}: {_moves(top, shares[0][0])}."]
+
+
+def _moves(top: Cell, part: str) -> str:
+    if part == "communication" and top.repeats[0].steps is not None:
+        return _SENDS_LESS.get(top.setting.how or "", _USUAL)
+    return _MOVES[part]
 
 
 def _batch(step: FittedStep | None, workers: int) -> list[str]:
@@ -171,6 +183,8 @@ def _batch(step: FittedStep | None, workers: int) -> list[str]:
 
 
 def _noise(cells: Sequence[Cell]) -> list[str]:
+    if all(len(cell.repeats) == 1 for cell in cells):
+        return ["Each setting was measured once, so close numbers may be equal; more repeats would tell."]
     worst = max(cells, key=lambda cell: cell.spread)
     if worst.spread <= NOISY:
         return []

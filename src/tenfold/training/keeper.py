@@ -9,6 +9,7 @@ from typing import Any
 
 from tenfold.training.line import Line
 from tenfold.training.terms import Checkpointing, Pacer
+from tenfold.work.clock import Clock
 
 ASK_EVERY = 0.5  # seconds between two questions whether it is time, or less; each makes all workers wait for each other
 STEPS_MOST = 1000  # between two questions
@@ -17,8 +18,10 @@ STEPS_MOST = 1000  # between two questions
 class Keeper:
     """The caller has the parts of all workers. One that is not kept by all of them does not count."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Line, clock: Clock) -> None:
         self._line = line
+        self.clock = clock
+        """Where this worker's time goes, since its task began."""
 
     def recall(self) -> Any:
         """What this worker kept after the step that all go on from; None where all begin."""

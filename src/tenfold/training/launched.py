@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from tenfold.training.gang import Attendee, Gang
 from tenfold.training.keeper import Keeper
 from tenfold.training.line import Line
 from tenfold.training.wires import Ticket
+from tenfold.work.clock import Clock
 from tenfold.work.here import here
 
 
@@ -38,7 +40,8 @@ class Launched:
         self._frameworks = tuple(frameworks)
         self._ticket = ticket
         self._shares_process = shares_process
-        self._keeps = keeps
+        self._keeps = self.notes_spent = keeps
+        self._began: float | None = None
 
     def directed(self, ticket: Ticket) -> Launched:
         """The same, for workers that know where to meet."""
@@ -51,7 +54,9 @@ class Launched:
     def __call__(self, rank: int) -> Any:
         if self._shares_process:
             assert self._ticket is not None
-            return apart.run(self._like(self._ticket, shares_process=False), rank, self._frameworks)
+            inner = self._like(self._ticket, shares_process=False)
+            inner._began = time.monotonic()  # the same in all processes of a machine
+            return apart.run(inner, rank, self._frameworks)
         assert self._ticket is not None
         with contextlib.closing(Line(self._ticket, rank)) as line:
             try:
@@ -64,15 +69,16 @@ class Launched:
 
     def _work(self, rank: int, line: Line) -> Any:
         assert self._ticket is not None
-        count, task = self._ticket.count, here()
+        count, task, clock = self._ticket.count, here(), Clock(self._began)
         task.rank, task.workers = rank, count
         formed = groups.made(self._frameworks)
         ports = {name: group.offer(rank, count) for name, group in formed.items()}
         gang = Gang(rank, line.meet(Attendee(rank, host(), line.address, ports)))
         for group in formed.values():
             group.join(gang)
-        value = self._function(*([Keeper(line)] if self._keeps else []), **self._params)
+        value = self._function(*([Keeper(line, clock)] if self._keeps else []), **self._params)
         line.finish()
+        clock.lap("waiting")  # for the others; what was returned has what the clock says, not a copy of it
         for group in reversed(formed.values()):
             group.leave()
         return value
@@ -82,4 +88,5 @@ class Launched:
 
     @property
     def __name__(self) -> str:
-        return f"launch({getattr(self._function, '__name__', type(self._function).__name__)})"
+        name = getattr(self._function, "__name__", type(self._function).__name__)
+        return name if self._keeps else f"launch({name})"

@@ -21,6 +21,7 @@ from tenfold.training.record import Record
 from tenfold.training.sharding import MODEL, ROWS, Layout, Sharded, Share, cut
 from tenfold.training.strategy import Progress
 from tenfold.training.terms import Checkpointing
+from tenfold.work.clock import Clock
 from tenfold.work.here import here
 
 if TYPE_CHECKING:
@@ -61,6 +62,10 @@ class KerasShards:
 
     def __tenfold_parts__(self) -> dict[str, Any]:
         return {"fit": self._fit, "params": dict(self._params)}
+
+    @property
+    def __name__(self) -> str:
+        return f"train({self._fit.__name__})"
 
 
 def check_backend(backend: str) -> None:
@@ -130,6 +135,7 @@ class _Loop:
 
     def train(self, keeper: Keeper | None, often: Checkpointing | None) -> Sharded:
         """From what was kept, if something was."""
+        self._clock = Clock() if keeper is None else keeper.clock
         kept = None if keeper is None else keeper.recall()
         if kept is not None:
             self._go_on(*kept)
@@ -142,7 +148,8 @@ class _Loop:
             progress.epoch, progress.batch = progress.epoch + 1, 0
         result = progress.record.result(self._member.params, self._weights, "sharded")
         shares, whole = self._shares()
-        return Sharded(result, progress.step, len(shares), shares=shares, whole=whole)
+        self._clock.lap("compute")
+        return Sharded(result, progress.step, len(shares), spent=self._clock.spent, shares=shares, whole=whole)
 
     def _epoch(self) -> dict[str, float]:
         progress = self._progress
@@ -150,14 +157,17 @@ class _Loop:
             self._metrics, self._logs = self._fresh(), {}
         self._taken = None
         for block, rows in self._reading.batches(self._member, progress.epoch, progress.batch):
+            self._clock.lap("input")
             taken, before = (*self._state, self._metrics), (self._logs, self._taken)
             self._logs, (*self._state, self._metrics) = self._train(taken, self._batch(block, rows))
             self._taken = rows
             self._check(*before)  # the one that is under way is not waited for
+            self._clock.stepped()
             progress.batch, progress.step = progress.batch + 1, progress.step + 1
             if self._keeper is not None and self._turns.due(progress.step):
                 self._check(self._logs, rows)
                 self._keeper.keep(progress.step, self._kept())
+                self._clock.lap("communication")
         self._check(self._logs, self._taken)
         return {name: float(value) for name, value in self._logs.items()}
 

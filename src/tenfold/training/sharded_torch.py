@@ -22,7 +22,7 @@ from tenfold.fuse.reading import Reading
 from tenfold.fuse.result import Weights
 from tenfold.fuse.torch_plain import unpacked
 from tenfold.fuse.torch_step import Blocks, Objective, arguments, as_array, batch, computing
-from tenfold.training import diverging, torch_parts
+from tenfold.training import diverging, torch_parts, torch_waits
 from tenfold.training.keeper import Keeper, Turns
 from tenfold.training.learner_torch import sums_rows
 from tenfold.training.record import Record
@@ -30,6 +30,7 @@ from tenfold.training.sharding import Sharded, Share
 from tenfold.training.strategy import Progress
 from tenfold.training.terms import Checkpointing
 from tenfold.training.torch_parts import local
+from tenfold.training.trained import Helped
 from tenfold.work.here import here
 from tenfold.work.seeds import number
 
@@ -79,8 +80,14 @@ class Shards:
             group["params"] = [parts[name] for name in wanted]
         return self._rows
 
-    def train(self, keeper: Keeper, often: Checkpointing | None) -> Sharded | None:
+    def train(self, keeper: Keeper, often: Checkpointing | None) -> Sharded | Helped:
         """From what was kept, if something was. The first of the workers has the result."""
+        with torch_waits.noted(keeper.clock):
+            found = self._to_the_end(keeper, often)
+            keeper.clock.lap("compute")
+            return found
+
+    def _to_the_end(self, keeper: Keeper, often: Checkpointing | None) -> Sharded | Helped:
         kept = keeper.recall()
         if kept is not None:
             self._progress, self._sums, parts, *rates = kept
@@ -99,16 +106,19 @@ class Shards:
             progress.epoch, progress.batch = progress.epoch + 1, 0
         result = progress.record.result(self._member.params, self._weights, "sharded")  # by all: weights are gathered
         shares, undivided = self._shares()
+        spent = keeper.clock.spent
         if self._rank:
-            return None
-        return Sharded(result, progress.step, self._count, shares=shares, whole=undivided)
+            return Helped(spent)
+        return Sharded(result, progress.step, self._count, spent=spent, shares=shares, whole=undivided)
 
     def _epoch(self) -> dict[str, float]:
         self._module.train()
-        progress = self._progress
+        progress, clock = self._progress, self._keeper.clock
         for block, used, rows in self._reading.shares(self._member, progress.epoch, progress.batch, self._used):
+            clock.lap("input")
             self._loss = 0.0
             self._step(block, used, rows)
+            clock.stepped()
             # Each looks at its own share: the others are ended with whoever raises, and nobody waits for a sum.
             diverging.check(self._loss, rows, epoch=progress.epoch, batch=progress.batch, step=progress.step)
             progress.batch, progress.step = progress.batch + 1, progress.step + 1
@@ -116,6 +126,7 @@ class Shards:
                 parts = torch_parts.taken(self._module, self._optimizer)
                 rates = () if self._rates is None else (self._rates.state,)
                 self._keeper.keep(progress.step, (progress, self._sums, parts, *rates))
+                clock.lap("communication")
         return self._logs()
 
     def _step(self, block: Columns, used: numpy.ndarray, rows: numpy.ndarray) -> None:

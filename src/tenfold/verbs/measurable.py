@@ -63,6 +63,8 @@ class Measurable(ABC):
     """The largest size; None where it is not known."""
     hows: tuple[str, ...] = ()
     """Ways that it can be done."""
+    how: str | None = None
+    """The one that it is done in where none is asked for, if it says so itself."""
     batch: int | None = None
     """Rows of a step, where one model is trained."""
     is_seated: bool = True
@@ -128,6 +130,7 @@ class Training(Measurable):
         self.name = f"train of {name_of(fit)}"
         self.length = len(fit.data)
         self.batch = fit.batch_size
+        self.how = self._given.get("how")
 
     def run(self, setting: Setting, **options: Any) -> Done:
         fit = self._fit if setting.size is None else beginning(self._fit, setting.size)

@@ -72,15 +72,17 @@ def measure(
         faults += _grid_faults(found, sizes, hows)
     if faults or found is None:
         raise BadCall("; ".join(faults))
-    axes: list[Sequence[Any]] = [workers, sizes or [None], hows or [None], list(named) or [None]]
+    axes: list[Sequence[Any]] = [workers, sizes or [None], hows or [found.how], list(named) or [None]]
     grid = [Setting(*place) for place in product(*axes)]
     each = _cpus(cpus, max(workers))
     with opened("measure", task, settings, total=None, on_error="collect", parts={}) as call:
         kept = {"function": found.name, "batch": str(found.batch or ""), "cpus": str(each) if found.is_seated else ""}
-        call.journal.set_meta(**kept)
+        call.journal.set_meta(**kept, count="")
         rounds = Rounds(found, grid, named, each, call)
         rounds.run(repeats, budget, seed)
-        call.journal.set_meta(left=rounds.left(budget))
+        left = rounds.left(budget)
+        # How many calls there are is known when none is left; until then, the run is unfinished.
+        call.journal.set_meta(left=left, count="" if left else str(sum(call.journal.counts())))
     return study_of(call.journal)
 
 

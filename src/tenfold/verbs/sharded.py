@@ -20,6 +20,7 @@ from tenfold.training.opening import of_keras
 from tenfold.training.sharded_keras import KerasShards
 from tenfold.training.sharding import Shape, Sharded, check_mesh
 from tenfold.training.terms import Checkpointing
+from tenfold.training.trained import Helped
 from tenfold.verbs.call import Settings
 from tenfold.verbs.lasting import lasting
 from tenfold.verbs.launch import engine_faults
@@ -96,7 +97,7 @@ class TorchShards:
         self._often = often
         self._precision = precision
 
-    def __call__(self, keeper: Keeper) -> Sharded | None:
+    def __call__(self, keeper: Keeper) -> Sharded | Helped:
         from tenfold.training.sharded_torch import Shards
 
         member = self._fit.member(self._params, here())
@@ -116,6 +117,10 @@ class TorchShards:
 
     def __tenfold_parts__(self) -> dict[str, Any]:
         return {"fit": self._fit, "params": dict(self._params)}
+
+    @property
+    def __name__(self) -> str:
+        return f"train({self._fit.__name__})"
 
 
 def _host_devices(count: int) -> dict[str, str]:

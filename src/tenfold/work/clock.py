@@ -13,17 +13,23 @@ PARTS: tuple[Part, ...] = ("startup", "input", "compute", "communication", "wait
 class Clock:
     """Every moment since it was made belongs to one part: that which is named when the moment is over."""
 
-    def __init__(self) -> None:
+    def __init__(self, began: float | None = None) -> None:
+        """`began`: when the first lap did, by this machine's monotonic clock; now where it is not given."""
         self.spent: dict[str, float] = dict.fromkeys(PARTS, 0.0)
         """Seconds for each part."""
         self._begun = False
-        self._last = time.monotonic()
+        self._last = time.monotonic() if began is None else began
 
     def lap(self, part: Part) -> None:
         """What was done since the last lap."""
         now = time.monotonic()
         self.spent[part] += now - self._last
         self._last = now
+
+    def aside(self, part: Part, seconds: float) -> None:
+        """So many seconds of the lap under way are not of what it will be said to have been."""
+        self.spent[part] += seconds
+        self._last += seconds
 
     def stepped(self) -> None:
         """The end of a step was compute. The first step, and all before it, was getting ready: programs were made."""
