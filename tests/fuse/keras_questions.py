@@ -16,7 +16,7 @@ from keras_case import EPOCHS, dense, keras, sequential, softmax
 from keras_layers import plain
 from keras_parity import here, same, sizes_of_groups, train
 
-from tenfold.fuse import chunks, code, together, xla
+from tenfold.fuse import chunks, code, fewer, together, xla
 from tenfold.fuse.fit import Fit
 from tenfold.fuse.portrait import difference
 from tenfold.fuse.stopping import EarlyStopping
@@ -83,30 +83,39 @@ def _neighbours(folder: Path, rates: list[float]) -> dict[str, Any]:
 
 @question
 def compacted(folder: Path) -> dict[str, Any]:
-    """How many models were trained in each epoch, and by how many calls of the program for two of them."""
-    epochs: list[list[int]] = []
+    """How many models were trained in each epoch, and by programs for how many: for the same bits, and for time."""
+    epochs: list[list[Any]] = []
     train_one, call = xla.Stack.train, code.Code.call
 
     def counted(self: Any, *arguments: Any) -> None:
-        epochs.append([len(self), 0])
+        epochs.append([len(self), []])
         train_one(self, *arguments)
 
     def called(self: Any, name: str, *arguments: Any, **settings: Any) -> Any:
         if name == "advance":
-            epochs[-1][1] += 1
+            epochs[-1][1].append(arguments[2].shape[1])
         return call(self, name, *arguments, **settings)
 
-    stopping = EarlyStopping("loss", patience=0)
-    fit = Fit(plain, cases.whole(cases.table)(), epochs=6, batch_size=16, how="fused", callbacks=[stopping])
     items = [{"seed": n, "lr": lr} for n, lr in enumerate((3.0, 0.001, 5.0, 4.0, 0.002))]
+    answers = {}
     with (
-        sizes_of_groups(2),
         mock.patch.object(xla.Stack, "seconds_a_step", return_value=1.0),
         mock.patch.object(xla.Stack, "train", counted),
         mock.patch.object(code.Code, "call", called),
     ):
-        found = train(fit, items, folder)
-    return {"epochs": epochs, "trained": [result.epochs for result in found]}
+        for name, how, size, worth in (
+            ("fused", "fused", 2, 0.0),
+            ("filled", "auto", 5, 1e9),
+            ("auto", "auto", 5, 0.0),
+        ):
+            epochs.clear()
+            options = {"how": how, "callbacks": [EarlyStopping("loss", patience=0)], "outputs": True}
+            fit = Fit(plain, cases.whole(cases.table)(), epochs=6, batch_size=16, validation=0.25, **options)
+            with sizes_of_groups(size), mock.patch.object(fewer, "WORTH", worth):
+                found = train(fit, items, folder / name)
+            answers[name] = {"epochs": list(epochs), "trained": [one.epochs for one in found]}
+            answers[name]["weights"] = [[array.tolist() for array in (*one.weights, one.outputs)] for one in found]
+    return answers
 
 
 @question

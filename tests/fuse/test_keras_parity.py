@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import keras_cases
+import numpy
 import pytest
 
 import scripts
@@ -158,11 +159,19 @@ def test_other_widths_are_other_groups_and_the_difference_has_a_name(answers: di
 
 
 @pytest.mark.slow
-def test_models_that_stop_leave_fewer_chunks(answers: dict[str, Any], folder: Path) -> None:
+def test_models_that_stop_cost_nothing_more(answers: dict[str, Any], folder: Path) -> None:
     answer = _answer(answers, folder, "compacted")
-    left = [sum(epochs > epoch for epochs in answer["trained"]) for epoch in range(max(answer["trained"]))]
+    trained = answer["auto"]["trained"]
+    left = [sum(epochs > epoch for epochs in trained) for epoch in range(max(trained))]
     assert len(set(left)) > 1, "they must stop at different epochs, or this shows nothing"
-    assert answer["epochs"] == [[models, -(-models // 2)] for models in left]
+    assert answer["fused"]["epochs"] == [[models, [2] * -(-models // 2)] for models in left], "always the same bits"
+    assert answer["filled"]["epochs"] == [[models, [5]] for models in left], "not worth another program"
+    assert answer["auto"]["epochs"] == [[models, [models]] for models in left]
+    for way in ("fused", "filled"):
+        assert answer[way]["trained"] == trained
+        for one, other in zip(answer[way]["weights"], answer["auto"]["weights"], strict=True):
+            for array, same in zip(one, other, strict=True):
+                numpy.testing.assert_allclose(array, same, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.slow

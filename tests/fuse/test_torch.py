@@ -20,6 +20,7 @@ from tenfold.fuse.building import construct
 from tenfold.fuse.portrait import difference
 from tenfold.fuse.reading import Reading
 from tenfold.fuse.stopping import EarlyStopping
+from tenfold.fuse.torch_stack import Fused
 from tenfold.work.run import Declined
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -65,11 +66,21 @@ def test_validation_data_of_its_own_and_metrics_of_ones_own(tmp_path: Path) -> N
     assert list(found[0].history) == ["loss", "largest", "accuracy", "val_loss", "val_largest", "val_accuracy"]
 
 
-def test_early_stopping_is_each_models_own(tmp_path: Path) -> None:
+def test_early_stopping_is_each_models_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stacked: list[int] = []
+    train = Fused.train
+
+    def counted(self: Fused, *arguments: Any) -> None:
+        train(self, *arguments)
+        stacked.extend({len(tensor) for tensor in self.tensors.values()})
+
+    monkeypatch.setattr(Fused, "train", counted)
     stopping = EarlyStopping(monitor="val_loss", patience=1)
     params = [{"lr": lr, "seed": 1} for lr in (0.001, 3.0, 0.02, 1.0)]
     found = cases.check_parity({"callbacks": [stopping], "epochs": 6}, params, tmp_path)
-    assert len({one.epochs for one in found}) > 1
+    left = [sum(one.epochs > epoch for one in found) for epoch in range(6)]
+    assert len(set(left)) > 1
+    assert stacked == left, "those that have stopped are not trained"
 
 
 def test_rows_of_ones_own(tmp_path: Path) -> None:

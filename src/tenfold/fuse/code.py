@@ -17,6 +17,7 @@ import numpy
 from tenfold.fuse import program
 from tenfold.fuse.blueprint import Blueprint, Built, State
 from tenfold.fuse.columns import mapped
+from tenfold.fuse.fewer import Fewer
 from tenfold.work.run import Declined
 
 LEVEL = "xla_backend_optimization_level"  # where the user has chosen one, it is theirs
@@ -44,6 +45,9 @@ class Code:
         self._claims: dict[str, IO[bytes]] = {}
         self.compiling = 0.0
         """Seconds spent on compilation."""
+        self.took: dict[str, float] = {}
+        """Seconds of each function's last one."""
+        self.fewer = Fewer(self)
 
     def numbers(self, built: Built, name: str, rows: int) -> tuple[Any, ...]:
         """What distinguishes the program of one model from its neighbours'."""
@@ -87,6 +91,10 @@ class Code:
         """Compile it, for arguments like these."""
         self._function(name, arguments, rarely)
 
+    def has(self, name: str, *arguments: Any) -> bool:
+        """Whether it is compiled for arguments like these."""
+        return _key(name, arguments) in self._compiled
+
     def fitting(self, count: int) -> int | None:
         """The least number of models at a time, from `count` on, for which this process has compiled the training."""
         sizes = [shapes[-1][0][0] for name, _, shapes in self._compiled if name == "logs" and shapes]
@@ -104,17 +112,15 @@ class Code:
         return True
 
     def _function(self, name: str, arguments: tuple[Any, ...], rarely: bool) -> Any:
-        import jax
-
-        shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(arguments))
-        key = (name, jax.tree.structure(arguments), shapes)
+        key = _key(name, arguments)
         claim = self._claims.pop(name, None)
         if key not in self._compiled:
             began = time.perf_counter()
             with claim or open(self._lock(name), "ab") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)  # who comes second finds it in the cache
                 self._compiled[key] = self._compile(name, arguments, rarely)
-            self.compiling += time.perf_counter() - began
+            self.took[name] = time.perf_counter() - began
+            self.compiling += self.took[name]
         elif claim is not None:
             claim.close()
         return self._compiled[key]
@@ -189,3 +195,11 @@ class Code:
         logs = program.replay(found)
         plain = lambda _numbers, metrics: logs(found.numbers, metrics)  # noqa: E731
         return cast("Callable[..., dict[str, Any]]", jax.vmap(logs if self._lifted else plain))
+
+
+def _key(name: str, arguments: tuple[Any, ...]) -> Any:
+    """Equal for calls of one compiled function."""
+    import jax
+
+    shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(arguments))
+    return name, jax.tree.structure(arguments), shapes

@@ -71,15 +71,15 @@ class KerasWorkshop:
         code = self._code(models, rows)
         if self._fit.steady:
             chunk = chunk or self._sizes(code, models)[0]
-            return Stack(code, models, chunk), chunk, chunks.words(len(models), chunk)
+            return self._stack(code, models, chunk), chunk, chunks.words(len(models), chunk)
         if chunk is None and len(models) <= AT_A_TIME:
             chunk = code.fitting(len(models))
         if chunk is not None:
-            return Stack(code, models, chunk), chunk, f"{chunks.words(len(models), chunk)}, as before"
+            return self._stack(code, models, chunk), chunk, f"{chunks.words(len(models), chunk)}, as before"
         best: tuple[float, int, Stack] | None = None
         tried = []
         for size in self._sizes(code, models):
-            stack = Stack(code, models, size)
+            stack = self._stack(code, models, size)
             before = code.compiling
             seconds = self._seconds_a_step(stack, rows)
             if seconds is None:  # less than a batch: nothing to measure, and nothing to gain
@@ -97,6 +97,9 @@ class KerasWorkshop:
         return stack, size, chunks.words(len(models), size) + (f" ({', '.join(tried)})" if tried else "")
 
     # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _stack(self, code: Code, models: Sequence[Built], chunk: int) -> Stack:
+        return Stack(code, models, chunk, exact=self._fit.steady or self._fit.how != "auto")
 
     def _keys(self, blueprint: Blueprint) -> tuple[bytes, ...]:
         size = self._fit.batch_size

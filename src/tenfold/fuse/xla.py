@@ -5,8 +5,8 @@
 
 The program is compiled once, for one chunk, and called for each. A model alone cannot keep a device busy where layers
 are small, so a few at a time are faster (fused); convolutions on a CPU have no fast form for several models, so there
-a chunk is one model (looped). The last chunk is filled up with copies whose results nobody reads, so that models that
-have stopped can be left out without compiling anything again.
+a chunk is one model (looped). The last chunk is filled up with copies whose results nobody reads. When models have
+stopped, those that are left move together, and a last chunk that is not full goes to `fewer`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ MANY_STEPS = 1024  # of an epoch: from here on, twice as many places for their r
 class Stack:
     """Models of one program, in training. Arrays have a row for each model of a chunk."""
 
-    def __init__(self, code: Code, models: Sequence[Built], chunk: int) -> None:
+    def __init__(self, code: Code, models: Sequence[Built], chunk: int, *, exact: bool) -> None:
         self._code = code
         self._models = list(models)
         self._chunk = chunk
+        self._exact = exact  # chunks are filled up, always, so that every run has the same bits
+        self._fewer = False
         self._states = [_stacked(part) for part in self._cut([model.state for model in models])]
         self._best = [state[:2] for state in self._states]
         self._numbers: dict[tuple[str, int], list[Any]] = {}
@@ -48,8 +50,10 @@ class Stack:
 
     def begin(self) -> None:
         """Metrics start anew."""
-        zero = [numpy.broadcast_to(value, (self._chunk, *value.shape)) for value in self._code.blueprint.metrics]
-        self._states = [(*state[:3], zero) for state in self._states]
+        zero = self._code.blueprint.metrics
+        for place, state in enumerate(self._states):
+            own = [numpy.broadcast_to(value, (self._width(place), *value.shape)) for value in zero]
+            self._states[place] = (*state[:3], own)
 
     def train(self, block: Columns, order: numpy.ndarray) -> None:
         """One pass over the rows of a block: `order` has a row for each model."""
@@ -80,8 +84,8 @@ class Stack:
     def logs(self) -> dict[str, numpy.ndarray]:
         """Loss and metrics since `begin`: an array each, one number a model."""
         numbers = self._given("logs", self._code.batch_size)
-        pairs = zip(numbers, self._states, strict=True)
-        parts = [self._code.call("logs", given, state[3], rarely=True) for given, state in pairs]
+        pairs = enumerate(zip(numbers, self._states, strict=True))
+        parts = [self._run("logs", place, given, state[3], rarely=True) for place, (given, state) in pairs]
         return {name: self._joined([part[name] for part in parts]) for name in parts[0]}
 
     def close(self, logs: dict[str, numpy.ndarray]) -> None:
@@ -100,12 +104,13 @@ class Stack:
 
         for place, rows in enumerate(chosen):
             if rows.any():
-                now = self._states[place][:2]
-                self._best[place] = jax.tree.map(lambda a, b: pick(rows, a, b), now, self._best[place])  # noqa: B023
+                now, own = self._states[place][:2], rows[: self._width(place)]
+                self._best[place] = jax.tree.map(lambda a, b: pick(own, a, b), now, self._best[place])  # noqa: B023
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Go on with these models only, in as few chunks as they fill; of the same size, or numbers would change."""
+        """Go on with these models only, in as few chunks as they fill."""
         arrays = self.snapshot()
+        self._fewer = not self._exact
         self._models = [self._models[row] for row in rows]
         self._numbers.clear()
         self.restore([array[list(rows)] for array in arrays])
@@ -136,7 +141,7 @@ class Stack:
         numbers = self._given("predict", size)[place]
         starts = range(0, rows.shape[1], size)
         batches = [numpy.ascontiguousarray(rows[:, start : start + size]) for start in starts]
-        parts = [self._code.call("predict", numbers, weights, batch, x, rarely=True) for batch in batches]
+        parts = [self._run("predict", place, numbers, weights, batch, x, rarely=True) for batch in batches]
         return joined([each(numpy.asarray, part) for part in parts], axis=1)
 
     def snapshot(self) -> list[numpy.ndarray]:
@@ -194,7 +199,18 @@ class Stack:
 
     def _call(self, name: str, place: int, step: str, rows: int, *arguments: Any, rarely: bool = False) -> None:
         numbers = self._given(step, rows)[place]
-        self._states[place] = self._code.call(name, numbers, self._states[place], *arguments, rarely=rarely)
+        self._states[place] = self._run(name, place, numbers, self._states[place], *arguments, rarely=rarely)
+
+    def _run(self, name: str, place: int, *arguments: Any, rarely: bool = False) -> Any:
+        width = self._width(place)
+        if width == self._chunk:
+            return self._code.call(name, *arguments, rarely=rarely)
+        self._wait()  # until the other chunks are done with the device: how long this one takes is looked at
+        return self._code.fewer.call(name, width, self._chunk, *arguments, rarely=rarely)
+
+    def _width(self, place: int) -> int:
+        """How many rows the arrays of a chunk have."""
+        return min(self._chunk, len(self) - place * self._chunk) if self._fewer else self._chunk
 
     def _given(self, step: str, rows: int) -> list[Any]:
         """The numbers that distinguish the models, by chunk."""
@@ -204,9 +220,9 @@ class Stack:
         return self._numbers[step, rows]
 
     def _cut(self, rows: Sequence[Any] | numpy.ndarray) -> list[list[Any]]:
-        """In chunks; the last one is filled up with its last."""
+        """In chunks; the last one is filled up with its last, unless models have stopped."""
         parts = [list(rows[start : start + self._chunk]) for start in range(0, len(rows), self._chunk)]
-        parts[-1] += [parts[-1][-1]] * (self._chunk - len(parts[-1]))
+        parts[-1] += [parts[-1][-1]] * (self._width(len(parts) - 1) - len(parts[-1]))
         return parts
 
     def _joined(self, parts: Sequence[Any]) -> numpy.ndarray:
