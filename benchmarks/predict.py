@@ -162,6 +162,8 @@ def goals(found: dict[str, list[float]], lines: dict[str, Any], rows: int) -> li
     peaks = {name: max(size for _, size in one["line"]) for name, one in lines.items()}
     kept.append(at_most("memory for ten times the rows", peaks["all"] / peaks["tenth"], 1.1))
     say(f"peaks of private memory: {peaks}")
+    steady = 0.9 * rows / (whole["seconds"] - tenth["seconds"])  # without the start, which both have
+    say(f"rows a second after the start, of what the cores reach: {steady * middle[CEILING] / rows:.2f}")
     return kept
 
 

@@ -25,7 +25,7 @@ from tenfold.models import nesting
 from tenfold.models.batching import batched
 from tenfold.models.model import Model, loaded
 from tenfold.models.opening import model
-from tenfold.models.sizing import ANY, COMPILED, best_size
+from tenfold.models.sizing import ANY, COMPILED, best_size, even
 
 
 def same(found: Any, expected: Any, close: float) -> None:
@@ -147,9 +147,11 @@ def case_rows_anywhere_in_memory(kind: Kind, made: Model) -> None:
 
 def case_a_size_by_measuring(kind: Kind, made: Model) -> None:
     predict = loaded(made)
-    assert best_size(predict, nesting.cut(kind.rows, 0, 20), 1) == (COMPILED if kind.fixed else ANY)[0]
-    if not kind.fixed:
-        assert best_size(predict, kind.rows, 1 << 30) in ANY
+    sizes = COMPILED if kind.fixed else ANY
+    some = nesting.cut(kind.rows, 0, 20)
+    assert best_size(predict, some, 1) == 20
+    assert best_size(predict, some, 1 << 40) == sizes[-1]
+    assert best_size(predict, kind.rows, 1 << 40) in {even(nesting.count(kind.rows), size) for size in sizes} | {*sizes}
 
 
 class Task:

@@ -63,6 +63,11 @@ def test_what_turned_out_not_to_fit_is_not_taken() -> None:
     assert not sizing.goes_on(tried, 128, 1_000)
 
 
+@pytest.mark.parametrize(("limit", "size"), [(None, 4096), (2_000 * ROW, 1024), (300 * ROW, 300), (1, 300)])
+def test_more_rows_than_could_be_tried(limit: int | None, size: int) -> None:
+    assert sizing.beyond(Tried(300, 1e-3, 300 * ROW), limit, fixed=True) == size
+
+
 @pytest.mark.parametrize(
     ("rows", "at_most", "size"),
     [(1000, 4096, 1000), (1000, 256, 250), (1000, 1000, 1000), (1001, 1000, 501), (0, 8, 1)],

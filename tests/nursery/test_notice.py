@@ -33,10 +33,10 @@ def starts_one(tmp_path: Path, module: str, prelude: str = "", **variables: str)
 def test_the_names_are_those_of_the_members() -> None:
     """A new framework must be added to both; numpy is used by tenfold itself, and cupy is left out so far.
 
-    scikit-image is no framework, but its import takes as long as the resizing of a thousand images.
+    scikit-image is no framework, but its import takes as long as the resizing of a thousand images, and Pillow's half.
     """
     heads = {member.modules[0] for member in frameworks.every().values()}
-    assert set(notice._NAMES) == (heads - {"numpy", "cupy"}) | {"skimage"}
+    assert set(notice._NAMES) == (heads - {"numpy", "cupy"}) | {"skimage", "PIL"}
     assert len(set(notice._NAMES)) == len(notice._NAMES)
 
 
@@ -47,6 +47,11 @@ def test_a_framework_starts_it(tmp_path: Path, module: str) -> None:
 
 def test_another_module_does_not(tmp_path: Path) -> None:
     assert not starts_one(tmp_path, "json")
+
+
+def test_a_verb_over_rows_starts_it(tmp_path: Path) -> None:
+    assert starts_one(tmp_path, "json", "import tenfold; tenfold.prepare")
+    assert not starts_one(tmp_path, "json", "import tenfold; tenfold.map")
 
 
 def test_not_keras_beside_workers_that_have_keras_on_jax_already(tmp_path: Path) -> None:

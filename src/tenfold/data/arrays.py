@@ -6,6 +6,7 @@ place in it, and is known by the file's name, size and time; its bytes are read 
 
 from __future__ import annotations
 
+import io
 import math
 import mmap
 import os
@@ -18,6 +19,9 @@ from tenfold.data.source import Rows, Source
 from tenfold.errors import BadCall, SampleUnreadable
 
 Array = np.ndarray[Any, Any]
+
+COPIED = 64 << 20  # bytes; above, memory counts more than the time of a copy
+ALIGNED = 64  # bytes; where rows begin at a multiple of it, TensorFlow takes them as they are
 
 
 class InMemory(Source):
@@ -74,17 +78,35 @@ class Mapped(Source):
         return _row_bytes(shape, dtype)
 
     def read(self, start: int, stop: int) -> Rows:
-        return np.array(self.view(start, stop), order="C")
+        offset, dtype, shape, strides = self._place
+        stop = min(stop, self.length)
+        if start >= stop or not self.sample_bytes or strides != _in_a_row(shape, dtype):
+            return np.array(self._map()[start:stop], order="C")
+        room = _room((stop - start, *shape[1:]), dtype)
+        try:
+            with open(self._path, "rb", buffering=0) as file:
+                file.seek(offset + start * strides[0])
+                _fill(file, room)
+        except OSError as error:
+            raise self._unreadable(error) from error
+        return room
 
     def view(self, start: int, stop: int) -> Rows:
+        """A copy, unless it is large: to have 16 MB mapped page by page takes twice as long as to copy them."""
+        return self.read(start, stop) if (stop - start) * self.sample_bytes <= COPIED else self._map()[start:stop]
+
+    def _map(self) -> Array:
         # Mapped for this only: a map has a descriptor, and there may be thousands of files.
         offset, dtype, shape, strides = self._place
         try:
             raw = np.memmap(self._path, np.uint8, mode="r")
             mapped: Array = np.ndarray(shape, dtype, buffer=raw, offset=offset, strides=strides)
         except (OSError, TypeError, ValueError) as error:  # beyond its end, to read would be the end of the process
-            raise SampleUnreadable(f"{self._path}: cannot be read, or has become shorter: {error}") from error
-        return mapped[start:stop]
+            raise self._unreadable(error) from error
+        return mapped
+
+    def _unreadable(self, error: Exception) -> SampleUnreadable:
+        return SampleUnreadable(f"{self._path}: cannot be read, or has become shorter: {error}")
 
     def stamp(self, start: int, stop: int) -> str:
         return stamps.of_texts(self._mark, start, stop)
@@ -133,6 +155,27 @@ def _map_of(array: Array) -> Mapped | None:
     page = whole.offset - whole.offset % mmap.ALLOCATIONGRANULARITY
     offset = page + array.__array_interface__["data"][0] - base
     return Mapped(str(name), offset, array.dtype, array.shape, array.strides)
+
+
+def _in_a_row(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
+    """Strides of an array whose rows follow one another without gaps."""
+    return tuple(math.prod(shape[axis + 1 :]) * dtype.itemsize for axis in range(len(shape)))
+
+
+def _room(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    size = math.prod(shape) * dtype.itemsize
+    raw = np.empty(size + ALIGNED, np.uint8)
+    begin = -raw.__array_interface__["data"][0] % ALIGNED
+    return raw[begin : begin + size].view(dtype).reshape(shape)
+
+
+def _fill(file: io.FileIO, room: Array) -> None:
+    left = room.reshape(-1).view(np.uint8).data
+    while left:
+        count = file.readinto(left)
+        if not count:
+            raise OSError(f"it ends {len(left)} bytes too early")
+        left = left[count:]
 
 
 def _row_bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:

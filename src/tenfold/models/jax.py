@@ -17,6 +17,7 @@ class JaxModel(FunctionModel):
     """Holds a parcel of the function. It takes the rows as one argument, nested as they are."""
 
     modules = ("jax",)
+    one_form = True
 
     @property
     def changes_nothing(self) -> bool:

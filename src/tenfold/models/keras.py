@@ -27,6 +27,7 @@ class KerasModel(Model):
     """Holds a parcel: the bytes, the classes and functions to open them with, and whether they are trusted."""
 
     modules = ("keras",)
+    one_form = True
 
     @property
     def changes_nothing(self) -> bool:

@@ -61,6 +61,9 @@ class Model(ABC):
             found.update(self.content)
             object.__setattr__(self, "digest", found.hexdigest())
 
+    one_form: ClassVar[bool] = False
+    """What it gives has one type and shape, whatever the rows: nobody has to wait for what comes of the first ones."""
+
     @property
     def changes_nothing(self) -> bool:
         """It never writes into the rows that it is given, so that they may be where they lie in a file."""

@@ -14,8 +14,8 @@ SHARE = 4
 """A batch may take a quarter of a seat's memory: the framework, the rows that are read and outputs are there too."""
 
 WITHOUT_LIMIT = 256 << 20
-"""Bytes that a batch may take where a seat's memory is not limited: sizes are tried by repeating rows, which may be
-images, and 8192 of them would be gigabytes."""
+"""Bytes that a batch may take where a seat's memory is not limited: rows may be images, and 8192 of them would be
+gigabytes."""
 
 
 class Predicting:

@@ -10,8 +10,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy
-
 from tenfold.machine import memory
 from tenfold.models import nesting
 from tenfold.models.model import Predict
@@ -75,21 +73,26 @@ def even(rows: int, at_most: int) -> int:
 
 
 def best_size(predict: Predict, rows: Rows, limit_bytes: int | None = None) -> int:
-    """How many rows a batch should have, from some rows of the data, within `limit_bytes` of memory.
+    """How many rows a batch should have at most, from some rows of the data, within `limit_bytes` of memory.
 
-    Fewer rows than a size are repeated. Timings differ from run to run, so the answer may; what a model gives does not
+    What is tried are the batches that these rows would be cut into, so that none is compiled for the trial alone; more
+    rows than there are, are not tried. Timings differ from run to run, so the answer may; what a model gives does not
     depend on it beyond the rounding of floats.
     """
+    length = nesting.count(rows)
     tried: list[Tried] = []
-    for size in sizes(fixed=predict.fixed):
+    for size in sorted({even(length, size) for size in sizes(fixed=predict.fixed)}):
         if not goes_on(tried, size, limit_bytes):
             break
-        tried.append(_try(predict, _some(rows, size), size, first=not tried))
-    return chosen(tried, limit_bytes)
+        tried.append(_try(predict, nesting.cut(rows, 0, size), size, first=not tried))
+    found = chosen(tried, limit_bytes)
+    return beyond(tried[-1], limit_bytes, fixed=predict.fixed) if found == length else found
 
 
-def _some(rows: Rows, size: int) -> Rows:
-    return nesting.taken(rows, numpy.arange(size) % nesting.count(rows))
+def beyond(last: Tried, limit: int | None, *, fixed: bool) -> int:
+    """Where the largest that could be tried was the best: the largest size that fits, for other rows may be more."""
+    listed = [size for size in sizes(fixed=fixed) if limit is None or last.memory * size / last.size <= limit]
+    return max([last.size, *listed])
 
 
 def _try(predict: Predict, batch: Rows, size: int, *, first: bool) -> Tried:

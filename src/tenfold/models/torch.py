@@ -21,6 +21,7 @@ class TorchModel(Model):
     """Holds a parcel of the module."""
 
     modules = ("torch",)
+    one_form = True
 
     def load(self) -> Predict:
         return _Running(parcel.unpack(self.content), self.output)

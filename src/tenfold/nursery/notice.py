@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from tenfold.work.arrivals import Arrivals
 
 VARIABLE = "TENFOLD_NOTICE"
-_NAMES = ("tensorflow", "torch", "jax", "keras", "sklearn", "skimage")
+_NAMES = ("tensorflow", "torch", "jax", "keras", "sklearn", "skimage", "PIL")
 """Listed here because reading the members would cost `import tenfold` their imports; a test compares."""
 _OF_GROUPS = ("tensorflow", "jax", "keras", "sklearn")
 """Not announced to a script that has workers for groups of Keras models already (`tenfold.warm("fuse")`): those have

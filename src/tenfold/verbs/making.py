@@ -54,6 +54,8 @@ class Recipe:
     """Samples of a part, where a single one is hardly any work."""
     verb: str = "prepare"
     """What was called."""
+    feed: type[Feed] = FirstAlone
+    """In which order parts go: the first alone, where the form of all rows comes from it."""
 
     def identity(self, seed: int) -> dict[str, str]:
         """What makes other rows of the same samples."""
@@ -103,12 +105,12 @@ def make(recipe: Recipe, to: str | os.PathLike[str], settings: Settings, *, fres
 
 
 def _pieces(recipe: Recipe, place: Workplace, settings: Settings, parts: list[Part] | None) -> list[Piece]:
-    """What becomes of each part, in order. The first goes alone, because the form of all rows comes from it."""
+    """What becomes of each part, in order."""
     kept = place.prepare()
     coming = parts if parts is not None else _streamed(recipe, kept, place.work)
     run = replace(settings, run=place.work / PARTS)
     mapped = partial(over, verb=recipe.verb, even=True)
-    pieces = _map(mapped, recipe.task(place.work, kept), coming, run, collects=recipe.quarantines, feed_of=FirstAlone)
+    pieces = _map(mapped, recipe.task(place.work, kept), coming, run, collects=recipe.quarantines, feed_of=recipe.feed)
     if not any(piece.rows for piece in pieces):
         _refuse_empty(pieces)
     return sorted(pieces, key=lambda piece: piece.start)

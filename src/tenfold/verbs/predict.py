@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy
@@ -17,6 +18,7 @@ from tenfold.data.preparing import Block
 from tenfold.data.returning import Returning
 from tenfold.data.roles import Roles, look_at
 from tenfold.data.source import Part, Source, cut
+from tenfold.dispatch.feed import Feed
 from tenfold.dispatch.first import FirstAlone
 from tenfold.dispatch.results import Results
 from tenfold.errors import BadCall
@@ -87,9 +89,8 @@ def predict(
     function = Predicting(opened, roles.x, batch_size)
     if to is None:
         return _in_memory(function, found, settings)
-    recipe = Recipe(
-        function, found, batched=True, batch=None, quarantines=False, format=format, least=LEAST, verb="predict"
-    )
+    recipe = Recipe(function, found, batched=True, batch=None, quarantines=False, format=format)
+    recipe = replace(recipe, least=LEAST, verb="predict", feed=Feed if opened.one_form else FirstAlone)
     return make(recipe, to, settings, fresh=fresh)
 
 
