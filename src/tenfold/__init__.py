@@ -90,16 +90,11 @@ _HOMES = {
     "TasksFailed": "tenfold.errors",
 }
 __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604
-_OVER_ROWS = ("prepare", "predict", "evaluate")
-"""Their workers start in the time that their own import takes: both are a twentieth of a second or more, and a thousand
-images no more than two."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'tenfold' has no attribute {name!r}")
-    if name in _OVER_ROWS and not os.environ.get("TENFOLD_ENGINE"):
-        notice.tell(())
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 

@@ -49,11 +49,6 @@ def test_another_module_does_not(tmp_path: Path) -> None:
     assert not starts_one(tmp_path, "json")
 
 
-def test_a_verb_over_rows_starts_it(tmp_path: Path) -> None:
-    assert starts_one(tmp_path, "json", "import tenfold; tenfold.prepare")
-    assert not starts_one(tmp_path, "json", "import tenfold; tenfold.map")
-
-
 def test_not_keras_beside_workers_that_have_keras_on_jax_already(tmp_path: Path) -> None:
     prelude = "from tenfold.nursery import client; client.get((('KERAS_BACKEND', 'jax'),))"
     assert not starts_one(tmp_path, "jax", prelude, KERAS_BACKEND="tensorflow")

@@ -54,15 +54,14 @@ class Model(ABC):
 
     modules: ClassVar[tuple[str, ...]] = ()
     """What a worker imports for it: a nursery may do so ahead."""
+    one_form: ClassVar[bool] = False
+    """What it gives has one type and shape, whatever the rows: nobody has to wait for what comes of the first ones."""
 
     def __post_init__(self) -> None:
         if not self.digest:
             found = hashlib.blake2b(repr((type(self).__name__, self.output)).encode(), digest_size=16)
             found.update(self.content)
             object.__setattr__(self, "digest", found.hexdigest())
-
-    one_form: ClassVar[bool] = False
-    """What it gives has one type and shape, whatever the rows: nobody has to wait for what comes of the first ones."""
 
     @property
     def changes_nothing(self) -> bool:
