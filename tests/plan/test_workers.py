@@ -139,7 +139,8 @@ def test_fewer_cores_are_tried_before_more_workers_and_taken_where_they_are_as_f
     best = decide(among, timings)
     assert (best.candidate, best.settled) == (LEAN, True)
     assert best.why == (
-        "1 worker with 1 core: 310 steps/s; 1 worker with 4 cores: 300 steps/s; 2 workers with 2 cores each: 200 steps/s"
+        "1 worker with 1 core: 310 steps/s; 1 worker with 4 cores: 300 steps/s; "
+        "2 workers with 2 cores each: 200 steps/s"
     )
 
 

@@ -32,7 +32,7 @@ def at_most_two() -> Iterator[None]:
 
 
 def fit(patience: int = 4) -> Any:
-    """One that would take hours by its epochs. It stops when some of them were no better by far, which they never are."""
+    """One that would take hours by its epochs. It stops when some were no better by far, which they never are."""
     stopping = tenfold.EarlyStopping("val_loss", patience=patience, min_delta=1e6, restore_best=False)
     return nets.fit(nets.build_costly, epochs=10**6, callbacks=[stopping])
 

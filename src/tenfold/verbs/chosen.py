@@ -1,8 +1,8 @@
 """`tenfold.train` without `workers=`: how many is found out by timing the first steps of real trainings.
 
 One worker with everything begins. When its first steps are timed, it goes on; or, where much is left, it is sent away,
-and one with fewer cores begins, or more workers. Whoever is the fastest trains to the end. Each begins anew, so what was
-only tried counts for nothing. Fewer cores are another process, too: TensorFlow and XLA have as many threads as they
+and one with fewer cores begins, or more workers. Whoever is the fastest trains to the end. Each begins anew, so what
+was only tried counts for nothing. Fewer cores are another process, too: TensorFlow and XLA have as many threads as they
 started with, and to pin those to one core made them no faster.
 """
 
