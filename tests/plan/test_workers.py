@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from tenfold.machine import Gpu, Machine
+from tenfold.plan import workers
 from tenfold.plan.needs import Needs
-from tenfold.plan.workers import Candidate, Timing, candidates, decide, share
+from tenfold.plan.workers import Candidate, Timing, Verdict, candidates, share
 
 GB = 10**9
 ONE, TWO, FOUR = Candidate(1, 4), Candidate(2, 2), Candidate(4, 1)
+LEAN = Candidate(1, 1)
+LONG = 10**6
+"""Steps that are left."""
+
+
+def decide(among: Sequence[Candidate], timings: Sequence[Timing]) -> Verdict:
+    """When the first of them have been timed."""
+    return workers.decide(among, dict(zip(among, timings, strict=False)))
 
 
 def machine(cpus: float, gpus: int = 0) -> Machine:
@@ -29,16 +40,26 @@ def machine(cpus: float, gpus: int = 0) -> Machine:
     ],
 )
 def test_one_comes_first_and_there_are_a_handful(cpus: float, numbers: list[int]) -> None:
-    found = candidates(machine(cpus), Needs(cpus), None)
-    assert [one.workers for one in found] == numbers
-    assert all(one.cpus == share(cpus, one.workers) for one in found)
+    one, *found = candidates(machine(cpus), Needs(cpus), None)
+    several = [candidate for candidate in found if candidate.workers > 1]
+    assert [candidate.workers for candidate in (one, *several)] == numbers
+    assert all(candidate.cpus == share(cpus, candidate.workers) for candidate in (one, *several))
+
+
+@pytest.mark.parametrize(("cpus", "fewer"), [(1, []), (1.5, []), (2, [1]), (6, [1]), (16, [4, 1]), (64, [16, 4, 1])])
+def test_then_one_with_fewer_cores(cpus: float, fewer: list[float]) -> None:
+    found = candidates(machine(cpus, gpus=1), Needs(cpus), None)
+    assert [one.cpus for one in found[1:] if one.workers == 1] == fewer
+    assert all(one.workers == 1 for one in found[: 1 + len(fewer)])
+    assert [one.workers for one in candidates(machine(cpus, gpus=1), Needs(cpus, gpus=1), None)] == [1]
 
 
 def test_what_was_asked_for_limits_them() -> None:
-    assert [one.workers for one in candidates(machine(8), Needs(2), 2)] == [1, 2, 4]
-    assert [one.workers for one in candidates(machine(8), Needs(8), None, most=3)] == [1, 2, 3]
-    assert [one.workers for one in candidates(machine(8), Needs(8, memory=5 * GB), None)] == [1, 2]
-    assert [one.workers for one in candidates(machine(8), Needs(8, memory=99 * GB), None)] == [1], "the plan refuses it"
+    assert [one.workers for one in candidates(machine(8), Needs(2), 2)] == [1, 2, 4], "cores that are given are kept"
+    assert [one.workers for one in candidates(machine(8), Needs(8), None, most=3)] == [1, 1, 1, 2, 3]
+    assert [one.workers for one in candidates(machine(8), Needs(8, memory=5 * GB), None)] == [1, 1, 1, 2]
+    refused = candidates(machine(8), Needs(8, memory=99 * GB), 8)
+    assert [one.workers for one in refused] == [1], "the plan refuses it"
 
 
 def test_gpus_are_divided_where_they_are_asked_for() -> None:
@@ -106,3 +127,39 @@ def test_it_goes_on_while_more_are_faster() -> None:
     assert best.why.startswith("4 workers with 1 core each: 370 steps/s; 1 worker with 4 cores: 100 steps/s")
     worse = decide([ONE, TWO, FOUR], [*timings, Timing(150, 0.7, 10**6)])
     assert (worse.candidate, worse.settled) == (TWO, True)
+
+
+def test_fewer_cores_are_tried_before_more_workers_and_taken_where_they_are_as_fast() -> None:
+    among = [ONE, LEAN, TWO, FOUR]
+    tried = decide(among, [Timing(300, 0.5, LONG)])
+    assert (tried.candidate, tried.settled) == (LEAN, False)
+    better = decide(among, [Timing(300, 0.5, LONG), Timing(310, 0.5, LONG)])
+    assert (better.candidate, better.settled) == (TWO, False), "two are still to be tried"
+    timings = [Timing(300, 0.5, LONG), Timing(310, 0.5, LONG), Timing(200, 0.5, LONG)]
+    best = decide(among, timings)
+    assert (best.candidate, best.settled) == (LEAN, True)
+    assert best.why == (
+        "1 worker with 1 core: 310 steps/s; 1 worker with 4 cores: 300 steps/s; "
+        "2 workers with 2 cores each: 200 steps/s"
+    )
+
+
+def test_those_that_are_slower_end_their_row_alone() -> None:
+    sixteen, four, one = (Candidate(1, cpus) for cpus in (16, 4, 1))
+    among = [sixteen, four, one, TWO, FOUR]
+    assert decide(among, [Timing(300, 0.5, LONG), Timing(400, 0.5, LONG)]).candidate == one
+    slower = decide(among, [Timing(300, 0.5, LONG), Timing(200, 0.5, LONG)])
+    assert (slower.candidate, slower.settled) == (TWO, False)
+    timings = {sixteen: Timing(300, 0.5, LONG), four: Timing(200, 0.5, LONG), TWO: Timing(400, 0.5, LONG)}
+    assert workers.decide(among, timings).candidate == FOUR
+
+
+def test_neither_is_tried_where_a_step_says_that_it_cannot_pay() -> None:
+    short = decide([ONE, LEAN, TWO], [Timing(800, 0.5, LONG), Timing(1250, 0.5, LONG)])
+    assert (short.candidate, short.settled) == (LEAN, True)
+    assert short.why.endswith("; a step of 0.8 ms is too short to divide")
+    assert decide([ONE, LEAN, TWO], [Timing(20, 0.5, LONG)]).candidate == TWO
+    assert decide([ONE, LEAN], [Timing(20, 0.5, LONG)]).why.endswith("; a step of 50 ms is long enough for threads")
+    hasty = decide([ONE, LEAN], [Timing(500, 0.5, 5000)])
+    assert hasty.settled
+    assert "to try 1 worker with 1 core could take 1.0 s" in hasty.why

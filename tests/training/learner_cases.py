@@ -54,7 +54,9 @@ def sgd() -> Any:
     import keras
 
     schedule = keras.optimizers.schedules.ExponentialDecay(0.05, 10, 0.8)
-    layers = (keras.Input((6,)), dense(kernel_regularizer="l2", activity_regularizer="l1"), dense(3, "softmax"))
+    first = dense(kernel_regularizer="l2", activity_regularizer="l1")
+    convolved = (keras.layers.Reshape((5, 1)), keras.layers.Conv1D(2, 3), keras.layers.Flatten())
+    layers = (keras.Input((6,)), first, *convolved, dense(3, "softmax"))  # on JAX, steps with one are taken one by one
     return compiled(
         *layers, optimizer=keras.optimizers.SGD(schedule, momentum=0.9), metrics=["accuracy"], weighted_metrics=["acc"]
     )

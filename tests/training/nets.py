@@ -110,8 +110,16 @@ class Costly:
         return torch.nn.functional.cross_entropy(outputs, targets)
 
 
-def build_costly(row: float = 0.0, step: float = 0.0, folder: str = "", at: int = 0, whole: bool = False) -> Any:
+def build_costly(
+    row: float = 0.0, step: float = 0.0, core: float = 0.0, folder: str = "", at: int = 0, whole: bool = False
+) -> Any:
+    """`core` is a step's time for each core that the worker has, as of threads that wait for each other."""
+    import torch
+
     module, _, optimizer = build("adam", 0.01)
+    if core:
+        torch.set_num_threads(1)  # real ones would wait for others on a busy machine
+        step += core * len(os.sched_getaffinity(0))
     return module, Costly(row, step, folder, at, whole), optimizer
 
 

@@ -31,15 +31,15 @@ def at_most_two() -> Iterator[None]:
         yield
 
 
-def fit() -> Any:
-    """One that would take hours by its epochs. It stops when 4 of them were no better by far, which they never are."""
-    stopping = tenfold.EarlyStopping("val_loss", patience=4, min_delta=1e6, restore_best=False)
+def fit(patience: int = 4) -> Any:
+    """One that would take hours by its epochs. It stops when some were no better by far, which they never are."""
+    stopping = tenfold.EarlyStopping("val_loss", patience=patience, min_delta=1e6, restore_best=False)
     return nets.fit(nets.build_costly, epochs=10**6, callbacks=[stopping])
 
 
 def paces(plan: str) -> dict[str, float]:
     """Steps a second, by candidate; the one that was taken is first."""
-    found = re.findall(r"(\d workers? with 1 \w+(?: each)?): ([\d.]+) steps/s", plan)
+    found = re.findall(r"(\d workers? with \d+ \w+(?: each)?): ([\d.]+) steps/s", plan)
     return {name: float(pace) for name, pace in found}
 
 
@@ -63,6 +63,23 @@ def test_several_are_taken_where_they_are_faster() -> None:
     one = tenfold.train(fit(), dict(ROW, row=0.0), workers=1, progress=False)
     assert nets.furthest(trained.weights, one.weights) < 1e-5
     assert trained.updates == one.updates
+
+
+def test_fewer_cores_are_taken_where_they_are_faster_and_kept_by_the_run(tmp_path: Path) -> None:
+    params = {"seed": 3, "core": 0.004 / machine.look().cpus}
+    settings: dict[str, Any] = {"progress": False, "run": tmp_path / "run"}
+    with tenfold.use("local", workers=1):
+        trained = tenfold.train(fit(40), params, **settings)
+    found = paces(trained.plan)
+    assert next(iter(found)) == ONE, trained.plan
+    assert f"1 worker with {machine.look().cpus:g} cores" in found
+    assert re.match(r"1 at a time: seat 0 \(core \d+\)\n", trained.plan), trained.plan
+    again = tenfold.train(fit(40), params, **settings)
+    assert not again.events
+    assert again.plan.splitlines()[1:] == trained.plan.splitlines()[1:]
+    whole = tenfold.train(fit(40), {"seed": 3}, workers=1, progress=False)
+    assert nets.furthest(trained.weights, whole.weights) < 1e-5
+    assert trained.updates == whole.updates
 
 
 def test_those_who_cannot_train_are_not_taken(tmp_path: Path) -> None:

@@ -71,6 +71,8 @@ class Blocks:
 
 def batch(data: Data, places: Any) -> Data:
     """These rows: of the shape of `places`, and then that of a row. Always a copy, which a model may write to."""
+    if places.ndim == 1:
+        return _each(lambda tensor: tensor.index_select(0, places), data)
     flat, shape = places.reshape(-1), places.shape
     return _each(lambda tensor: tensor.index_select(0, flat).view(*shape, *tensor.shape[1:]), data)
 
@@ -152,10 +154,12 @@ class Objective:
             found = ((by_row.flatten(1).mean(1) if by_row.ndim > 1 else by_row) * weight).mean()
         if found.ndim and found.numel() != 1:
             raise BadCall(f"the loss {_name(self._loss)} returned the shape {tuple(found.shape)}, expected one number")
-        return found.reshape(())
+        return found.reshape(()) if found.ndim else found
 
     def scores(self, outputs: Any, y: Any) -> list[Any]:
         """The metrics of a batch; rows count alike, whatever they weigh."""
+        if not self._metrics:
+            return []
         seen = mapped(lambda tensor: tensor.detach() if isinstance(tensor, torch.Tensor) else tensor, outputs)
         with torch.no_grad():
             return [torch.as_tensor(metric(seen, y)).detach().reshape(()) for metric in self._metrics]

@@ -1,12 +1,13 @@
 """How many workers train one model on one machine, where nobody has said it: decided from the first steps of each.
 
-One worker with everything comes first. More are tried only where so much is left that it can pay, and only as long as
-each number was faster than the one before.
+One worker with everything comes first. Then one with fewer cores, whose threads need not wait for each other; then more
+workers. Either is tried only where so much is left that it can pay, and only as long as each was faster than those
+before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tenfold.errors import DoesNotFit
@@ -15,7 +16,11 @@ from tenfold.plan.needs import Needs
 from tenfold.plan.seats import cut
 
 FASTER = 1.1  # times the steps a second: less could be chance, and more workers hold more memory
+LEANER = 1.03  # the same of fewer cores, which are better where they are as fast
 PAYS = 5.0  # times what it costs to try: so much could be saved, at best
+FEWER_SAVE = 1 / 3  # of the time, at best: TensorFlow's 890 steps/s of a small net on two cores were 1,360 on one
+LONG = 0.01  # seconds of a step for which threads pay: fewer are not tried
+SHORT = 0.0015  # seconds of a step that is not divided: two workers needed 0.8 ms to meet, besides half of the step
 DOUBLED_TO = 16  # workers; beyond, numbers are four times the last, so that there are five at the most up to 256
 
 
@@ -66,9 +71,9 @@ def share(cpus: float, workers: int) -> float:
 
 
 def candidates(machine: Machine, needs: Needs, cpus: float | None, most: int | None = None) -> list[Candidate]:
-    """The numbers of workers that could be tried, in the order in which they are; `cpus` are those that were asked for.
+    """What could be tried, in the order in which it is; `cpus` are those that were asked for.
 
-    `needs` has what a worker needs besides; `most` is the largest number that is allowed.
+    `needs` has what a worker needs besides; `most` is the largest number of workers that is allowed.
     """
     held = sum(gpu.share for gpu in machine.gpus)
     limit = int(held / needs.gpus if needs.gpus else machine.cpus / (cpus or 1))
@@ -77,28 +82,64 @@ def candidates(machine: Machine, needs: Needs, cpus: float | None, most: int | N
         each = cpus or share(machine.cpus, count)
         if count == 1 or _fits(machine, Needs(each, needs.gpus, needs.memory), count):
             found.append(Candidate(count, each, needs.gpus))
-    return found
+    fewer = [] if cpus or needs.gpus else [Candidate(1, each) for each in _fewer(found[0].cpus)]
+    return [found[0], *fewer, *found[1:]]
 
 
-def decide(among: Sequence[Candidate], timings: Sequence[Timing]) -> Verdict:
-    """What comes next, when the first of the candidates have been timed."""
+def decide(among: Sequence[Candidate], timings: Mapping[Candidate, Timing]) -> Verdict:
+    """What comes next, when some of the candidates have been timed, in that order."""
+    first = among[0]
     if len(among) == 1 and not timings:
-        return Verdict(among[0], settled=True, why=f"{among[0]}, because there is no more to divide")
+        return Verdict(first, settled=True, why=f"{first}, because there is no more to divide")
     if not timings:
-        return Verdict(among[0], settled=False)
-    last, best = len(timings) - 1, 0
-    for place, timing in enumerate(timings):
-        if timing.pace > FASTER * timings[best].pace:
-            best = place
-    following = among[last + 1] if last + 1 < len(among) else None
-    if best != last or following is None:
-        return Verdict(among[best], settled=True, why=_compared(among, timings, best))
-    left, cost = timings[last].left / timings[last].pace, 2 * timings[last].spent  # to try, and to begin again here
-    saved = left * (1 - among[last].workers / following.workers)
+        return Verdict(first, settled=False)
+    best = first
+    for candidate, timing in timings.items():
+        best = candidate if timing.pace > _wanted(candidate) * timings[best].pace else best
+    reasons = [_compared(timings, best)]
+    for following in _following(among, timings, best):
+        against = _against(following, best, timings)
+        if not against:
+            return Verdict(following, settled=False)
+        reasons.append(against)
+    return Verdict(best, settled=True, why="; ".join(reasons))
+
+
+def _following(among: Sequence[Candidate], timings: Mapping[Candidate, Timing], best: Candidate) -> Iterator[Candidate]:
+    """The next with fewer cores, and the next with more workers, where the last of them was faster."""
+    places = {candidate: place for place, candidate in enumerate(among)}
+    last = max(places[candidate] for candidate in timings)
+    for more in (False, True):
+        tried = [one for one in timings if (one.workers > 1) is more and one is not among[0]]
+        coming = [one for one in among[last + 1 :] if (one.workers > 1) is more]
+        if coming and (not tried or tried[-1] == best):
+            yield coming[0]
+
+
+def _against(following: Candidate, best: Candidate, timings: Mapping[Candidate, Timing]) -> str:
+    """Why it is not tried, in words; nothing where it is."""
+    timing, more = timings[best], following.workers > 1
+    step = 1 / timing.pace
+    if more and step < SHORT:
+        return f"a step of {1000 * step:.2g} ms is too short to divide"
+    if not more and step > LONG:
+        return f"a step of {1000 * step:.2g} ms is long enough for threads"
+    left, cost = timing.left * step, 2 * list(timings.values())[-1].spent  # to try, and to begin again
+    saved = left * (1 - best.workers / following.workers if more else FEWER_SAVE)
     if saved >= PAYS * cost:
-        return Verdict(following, settled=False)
-    why = f"about {_seconds(left)} were left, and to try {following} could take {_seconds(cost)}"
-    return Verdict(among[last], settled=True, why=f"{_compared(among, timings, best)}; {why}")
+        return ""
+    return f"about {_seconds(left)} were left, and to try {following} could take {_seconds(cost)}"
+
+
+def _wanted(candidate: Candidate) -> float:
+    return FASTER if candidate.workers > 1 else LEANER
+
+
+def _fewer(cpus: float) -> Iterator[float]:
+    """A quarter of the cores, a quarter of that, and so on to one."""
+    while cpus > 1:
+        cpus = float(max(1, int(cpus / 4)))
+        yield cpus
 
 
 def _numbers(limit: int) -> Iterator[int]:
@@ -117,11 +158,11 @@ def _fits(machine: Machine, needs: Needs, count: int) -> bool:
         return False
 
 
-def _compared(among: Sequence[Candidate], timings: Sequence[Timing], best: int) -> str:
+def _compared(timings: Mapping[Candidate, Timing], best: Candidate) -> str:
     """The best first, then the others, with their numbers."""
-    order = [best, *(place for place in range(len(timings)) if place != best)]
-    words = "; ".join(f"{among[place]}: {_pace(timings[place].pace)}" for place in order)
-    close = any(timing.pace > timings[best].pace for timing in timings)
+    order = [best, *(candidate for candidate in timings if candidate != best)]
+    words = "; ".join(f"{candidate}: {_pace(timings[candidate].pace)}" for candidate in order)
+    close = any(one.workers > 1 and timing.pace > timings[best].pace for one, timing in timings.items())
     return words + (f" (more workers are taken where they are {FASTER:g} times as fast)" if close else "")
 
 

@@ -43,7 +43,9 @@ class JaxLearner(KerasLearner):
         self._spread()
         self._vector_of = jax.jit(self._vector)
         self._total_of = jax.jit(self._total, donate_argnums=0)
+        self._step_of = jax.jit(self._step, donate_argnums=0)
         self._steps_of = jax.jit(self._steps, donate_argnums=0)
+        self._slow_in_a_loop: bool | None = None
         self._advance_of = jax.jit(self._advance, donate_argnums=0)
         self._scores_of = jax.jit(self._scores)
 
@@ -60,15 +62,36 @@ class JaxLearner(KerasLearner):
 
     def steps(self, block: Columns, batches: Sequence[numpy.ndarray]) -> Sequence[float]:
         losses: list[float] = []
-        for length, alike in itertools.groupby(batches, len):
+        for _, alike in itertools.groupby(batches, len):
             together = list(alike)
-            for start in range(0, len(together), AT_ONCE):
-                part = together[start : start + AT_ONCE]
-                rows = numpy.zeros((AT_ONCE, length), numpy.int32)
-                rows[: len(part)] = part
-                self._state, sums = self._steps_of(self._state, self._blocks(block), rows, numpy.int32(len(part)))
-                losses += [self._note(row) for row in numpy.asarray(sums)[: len(part)]]
+            take = self._one_by_one if self._convolves(block, together[0]) else self._in_a_loop
+            losses += [self._note(sums) for sums in take(block, together)]
         return losses
+
+    def _in_a_loop(self, block: Columns, batches: Sequence[numpy.ndarray]) -> list[numpy.ndarray]:
+        found: list[numpy.ndarray] = []
+        for start in range(0, len(batches), AT_ONCE):
+            part = batches[start : start + AT_ONCE]
+            self._state, sums = self._steps_of(self._state, self._blocks(block), *_loop(part))
+            found += list(numpy.asarray(sums)[: len(part)])
+        return found
+
+    def _one_by_one(self, block: Columns, batches: Sequence[numpy.ndarray]) -> list[numpy.ndarray]:
+        found = []
+        for rows in batches:
+            self._state, sums = self._step_of(self._state, self._blocks(block), _rows(rows))
+            found.append(sums)
+        return [numpy.asarray(sums) for sums in found]  # only now: until it is read, a step runs beside Python
+
+    def _convolves(self, block: Columns, rows: numpy.ndarray) -> bool:
+        """Whether steps are not one loop: on CPUs, XLA has no fast form of convolutions in one (60 steps/s).
+
+        One by one, they were 1,300.
+        """
+        if self._slow_in_a_loop is None:
+            traced = self._steps_of.trace(self._state, self._blocks(block), *_loop([rows]))
+            self._slow_in_a_loop = jax.default_backend() == "cpu" and "conv_general_dilated" in str(traced.jaxpr)
+        return self._slow_in_a_loop
 
     def advance(self, block: Columns, rows: numpy.ndarray, weights: numpy.ndarray, into: numpy.ndarray) -> None:
         self._state, found = self._advance_of(self._state, numpy.array(weights), _rows(rows), self._blocks(block))
@@ -196,3 +219,10 @@ def _taken(data: Any, rows: Any) -> Any:
 
 def _rows(rows: numpy.ndarray) -> numpy.ndarray:
     return numpy.asarray(rows, numpy.int32)
+
+
+def _loop(batches: Sequence[numpy.ndarray]) -> tuple[numpy.ndarray, numpy.int32]:
+    """Rows of batches that are of one length, as a loop takes them, and how many these are."""
+    rows = numpy.zeros((AT_ONCE, len(batches[0])), numpy.int32)
+    rows[: len(batches)] = batches
+    return rows, numpy.int32(len(batches))

@@ -101,19 +101,25 @@ class TorchLearner:
         return float(total[place] / total[-1])
 
     def steps(self, block: Columns, batches: Sequence[numpy.ndarray]) -> Sequence[float]:
-        data, losses = self._blocks.tensors(block), []
+        data, found = self._blocks.tensors(block), []
+        places = self._blocks.rows(numpy.concatenate(batches)).split([len(rows) for rows in batches])
         self._module.train()
         with self._randomness:
-            for rows in batches:
+            for rows in places:
                 self.optimizer.zero_grad()
-                loss, scores = self._forward(batch(data, self._blocks.rows(rows)))
+                loss, scores = self._forward(batch(data, rows))
                 loss.backward()
                 self.optimizer.step()
-                found = [float(value) for value in (loss.detach(), *scores)]
-                self._sums += numpy.array([*found, 1.0]) * len(rows)
-                losses.append(found[0])
+                found += [loss.detach(), *scores]
         self._vector = None
-        return losses
+        return self._noted(found, batches)
+
+    def _noted(self, found: list[Any], batches: Sequence[numpy.ndarray]) -> Sequence[float]:
+        """Add loss and metrics of these batches: read when all are made, so that no device waits for Python."""
+        values = numpy.array([float(value) for value in found]).reshape(len(batches), -1)
+        counts = numpy.array([len(rows) for rows in batches])
+        self._sums += [*counts @ values, counts.sum()]
+        return values[:, 0].tolist()  # type: ignore[no-any-return]
 
     def score(self, block: Columns, rows: numpy.ndarray | None, into: numpy.ndarray) -> None:
         everything = numpy.arange(len(block), dtype=numpy.int32) if rows is None else rows

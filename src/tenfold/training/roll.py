@@ -177,7 +177,7 @@ class Roll:
         elif kind == "timed" and self._judge is not None:
             stays, self._judge = self._judge(value), None
             if not stays:
-                self._finish(Message("leave", "another number of workers is better, or is to be tried"))
+                self._finish(Message("leave", "others are faster, or are to be tried"))
         elif kind == "late":
             for other in list(self._present):
                 if other.arrival is not None and other.arrival.index in value:

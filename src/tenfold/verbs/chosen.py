@@ -1,8 +1,9 @@
 """`tenfold.train` without `workers=`: how many is found out by timing the first steps of real trainings.
 
 One worker with everything begins. When its first steps are timed, it goes on; or, where much is left, it is sent away,
-and more workers begin. Whoever is the fastest trains to the end. Each begins anew, so what was only tried counts for
-nothing.
+and one with fewer cores begins, or more workers. Whoever is the fastest trains to the end. Each begins anew, so what
+was only tried counts for nothing. Fewer cores are another process, too: TensorFlow and XLA have as many threads as they
+started with, and to pin those to one core made them no faster.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ class Choosing:
     """What is known about the number of workers."""
 
     among: list[Candidate]
-    """The numbers that could be tried, in that order."""
+    """What could be tried, in that order."""
     verdict: Verdict
     """What is done next."""
-    timings: list[Timing] = field(default_factory=list)
-    """Of the first of them."""
+    timings: dict[Candidate, Timing] = field(default_factory=dict)
+    """Of those that were."""
 
     def begin(self, journal: Journal) -> Judge | None:
         """The next number of workers is about to start; who is asked when they are timed."""
@@ -46,7 +47,7 @@ class Choosing:
 
     def _judge(self, journal: Journal, timing: Timing) -> bool:
         tried = self.verdict.candidate
-        self.timings.append(timing)
+        self.timings[tried] = timing
         self.verdict = decide(self.among, self.timings)
         stays = self.verdict.settled and self.verdict.candidate == tried
         if stays:
@@ -56,14 +57,15 @@ class Choosing:
     def give_up(self, why: str) -> None:
         """Those who were tried last could not train at all; it is the best of the others."""
         failed = self.verdict.candidate
-        self.among = self.among[: len(self.timings)]
+        self.among = list(self.timings)
         best = decide(self.among, self.timings)
         self.verdict = replace(best, why=f"{best.why}; {failed}: {why}")
 
     def _remember(self, journal: Journal) -> None:
-        """A run that goes on after a kill does so with the same number."""
-        workers = str(self.verdict.candidate.workers)
-        journal.set_meta(count=workers, workers=workers, choice=self.verdict.why)
+        """A run that goes on after a kill does so with the same number, and as many cores."""
+        candidate = self.verdict.candidate
+        workers, cpus = str(candidate.workers), repr(candidate.cpus)
+        journal.set_meta(count=workers, workers=workers, cpus=cpus, choice=self.verdict.why)
 
     @property
     def why(self) -> str:
@@ -99,10 +101,12 @@ def _kept(settings: Settings, cpus: float | None) -> Choosing | None:
     if settings.run is None or settings.fresh or not is_run(Path(settings.run)):
         return None
     with contextlib.closing(Journal(Folder(settings.run), read_only=True)) as journal:
-        count, why = journal.meta("workers"), journal.meta("choice")
+        count, kept, why = journal.meta("workers"), journal.meta("cpus"), journal.meta("choice")
     if count is None:
         return None
-    candidate = Candidate(int(count), cpus or share(machine.look().cpus, int(count)), settings.gpus)
+    whole = machine.look().cpus  # fewer than there were, perhaps
+    each = cpus or min(float(kept or whole), share(whole, int(count)))
+    candidate = Candidate(int(count), each, settings.gpus)
     return Choosing([candidate], Verdict(candidate, settled=True, why=why or ""))
 
 
@@ -120,4 +124,4 @@ def _open(settings: Settings, cpus: float | None, most: int | None) -> Choosing:
         one = Candidate(1, settings.cpus, settings.gpus)
         return Choosing([one], Verdict(one, settled=True, why=why))
     found = candidates(machines[0], wanted, cpus, most)
-    return Choosing(found, decide(found, ()))
+    return Choosing(found, decide(found, {}))

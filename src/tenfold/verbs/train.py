@@ -57,7 +57,7 @@ def train(
     fit             what `tenfold.Fit` holds: how the model is built, its data, epochs and batch size
     params          what `build` is called with, such as `study.best.params`
     workers         how many processes. Where it is not given, "synchronous" times the first steps, and takes the
-                    fastest: one with all cores, or several that share them; the others take one
+                    fastest: one with all cores or fewer, or several that share them; the others take one
     how             "synchronous": every batch is divided among the workers, and the result is that of one.
                     "asynchronous": every worker trains on batches of its own, and adds what it learns to weights that
                     all share, without waiting.
