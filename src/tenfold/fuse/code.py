@@ -6,6 +6,7 @@ Who comes to a function second waits for the lock of the first and finds what it
 from __future__ import annotations
 
 import fcntl
+import functools
 import os
 import time
 from collections.abc import Callable
@@ -49,6 +50,20 @@ class Code:
         """Seconds of each function's last one."""
         self.fewer = Fewer(self)
 
+    @functools.cached_property
+    def convolves(self) -> bool:
+        return "conv_general_dilated" in self.blueprint.traced("train", self.batch_size).operations
+
+    @property
+    def training(self) -> str:
+        """The function that trains: "advance", many steps in one call, or "step" by step.
+
+        XLA has no fast form of convolutions in a loop, on CPUs: 130 steps/s of a small net, and 1,300 outside of one.
+        """
+        import jax
+
+        return "step" if self.convolves and jax.default_backend() == "cpu" else "advance"
+
     def numbers(self, built: Built, name: str, rows: int) -> tuple[Any, ...]:
         """What distinguishes the program of one model from its neighbours'."""
         if not self._lifted:
@@ -85,11 +100,7 @@ class Code:
 
     def call(self, name: str, *arguments: Any, rarely: bool = False) -> Any:
         """Run one of the functions below, on arguments that have a row for each model, but for the data."""
-        return self._function(name, arguments, rarely)(*arguments)
-
-    def prepare(self, name: str, *arguments: Any, rarely: bool = False) -> None:
-        """Compile it, for arguments like these."""
-        self._function(name, arguments, rarely)
+        return self.function(name, *arguments, rarely=rarely)(*arguments)
 
     def has(self, name: str, *arguments: Any) -> bool:
         """Whether it is compiled for arguments like these."""
@@ -111,7 +122,8 @@ class Code:
         self._claims[name] = lock
         return True
 
-    def _function(self, name: str, arguments: tuple[Any, ...], rarely: bool) -> Any:
+    def function(self, name: str, *arguments: Any, rarely: bool = False) -> Any:
+        """One of the functions below, compiled for arguments like these."""
         key = _key(name, arguments)
         claim = self._claims.pop(name, None)
         if key not in self._compiled:
@@ -129,8 +141,9 @@ class Code:
         import jax
 
         every = (self._advance, self._tail, self._score, self._logs, self._predict)
-        function = {function.__name__.removeprefix("_"): function for function in every}[name]
-        donated = (1,) if name in ("advance", "tail") else ()
+        named = {function.__name__.removeprefix("_"): function for function in every}
+        function = {**named, "step": self._tail}[name]
+        donated = (1,) if name in ("advance", "step", "tail") else ()
         lowered = jax.jit(function(), donate_argnums=donated).lower(*arguments)
         options = (RARELY if rarely else HASTY) if self._hasty else USUALLY
         ours = jax.default_backend() == "cpu" and LEVEL not in os.environ.get("XLA_FLAGS", "")

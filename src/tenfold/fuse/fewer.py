@@ -43,9 +43,9 @@ class Fewer:
         import jax
 
         full = _filled(name, chunk - count, arguments)
-        self._code.prepare(name, *full, rarely=rarely)
+        function = self._code.function(name, *full, rarely=rarely)
         began = time.perf_counter()
-        found = jax.tree.map(lambda array: numpy.asarray(array)[:count], self._code.call(name, *full, rarely=rarely))
+        found = jax.tree.map(lambda array: numpy.asarray(array)[:count], function(*full))
         self._wasted[name] += (time.perf_counter() - began) * (chunk - count) / chunk
         return found
 

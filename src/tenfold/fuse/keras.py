@@ -137,8 +137,7 @@ class KerasWorkshop:
         few = _shared_size(chunks.even(count, min(fit_in, AT_A_TIME)), min(fit_in, AT_A_TIME))
         if self._fit.how == "fused":
             return [few]
-        convolves = "conv_general_dilated" in code.blueprint.traced("train", self._fit.batch_size).operations
-        return list(dict.fromkeys([1, few] if convolves else [few, 1]))
+        return list(dict.fromkeys([1, few] if code.convolves else [few, 1]))
 
     def _seconds_a_step(self, stack: Stack, rows: int) -> float | None:
         count = min(rows, len(self._block))

@@ -5,7 +5,7 @@
 
 The program is compiled once, for one chunk, and called for each. A model alone cannot keep a device busy where layers
 are small, so a few at a time are faster (fused); convolutions on a CPU have no fast form for several models, so there
-a chunk is one model (looped). The last chunk is filled up with copies whose results nobody reads. When models have
+a chunk is one model (looped), and each step is a call. The last chunk is filled up with copies whose results nobody reads. When models have
 stopped, those that are left move together, and a last chunk that is not full goes to `fewer`.
 """
 
@@ -63,7 +63,7 @@ class Stack:
         for place, rows in enumerate(self._cut(order)):
             part = numpy.stack(rows)
             if steps:
-                self._call("advance", place, "train", size, _batches(part, size), numpy.int32(steps), data)
+                self._states[place] = self._advanced(place, self._states[place], _batches(part, size), steps, data)
             if rest:
                 self._call("tail", place, "train", rest, numpy.ascontiguousarray(part[:, -rest:]), data, rarely=True)
         if block.passing:
@@ -170,15 +170,14 @@ class Stack:
 
         size = self._code.batch_size
         full = order.shape[1] // size
-        if not self._code.claim("advance"):
+        if not self._code.claim(self._code.training):
             self._prepare_tail(block, order)
-        part = numpy.stack(self._cut(order)[0])
+        batches = _batches(numpy.stack(self._cut(order)[0]), size)
         best = float("inf")
-        rest = (_batches(part, size), numpy.int32(min(steps, full)), self._on_device(block))
         for _ in range(3):  # the first call compiles
             copy = jax.tree.map(numpy.array, self._states[0])
             began = time.perf_counter()
-            jax.block_until_ready(self._code.call("advance", self._given("train", size)[0], copy, *rest))
+            jax.block_until_ready(self._advanced(0, copy, batches, min(steps, full), self._on_device(block)))
             best = min(best, time.perf_counter() - began)
         return float(best * len(self._states) / min(steps, full))
 
@@ -188,7 +187,7 @@ class Stack:
         if rest:
             rows = numpy.ascontiguousarray(numpy.stack(self._cut(order)[0])[:, -rest:])
             numbers = self._given("train", rest)[0]
-            self._code.prepare("tail", numbers, self._states[0], rows, self._on_device(block), rarely=True)
+            self._code.function("tail", numbers, self._states[0], rows, self._on_device(block), rarely=True)
 
     def _wait(self) -> None:
         import jax
@@ -196,6 +195,20 @@ class Stack:
         jax.block_until_ready([leaf for leaf in jax.tree.leaves(self._states) if isinstance(leaf, jax.Array)])
 
     # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _advanced(self, place: int, state: Any, batches: numpy.ndarray, steps: int, data: Any) -> Any:
+        """The state of a chunk after the first so many batches."""
+        numbers = self._given("train", self._code.batch_size)[place]
+        if self._code.training == "advance":
+            return self._run("advance", place, numbers, state, batches, numpy.int32(steps), data)
+        if self._width(place) < self._chunk:
+            for rows in batches[:steps]:
+                state = self._run("step", place, numbers, state, rows, data)
+            return state
+        step = self._code.function("step", numbers, state, batches[0], data)  # looked for once: that takes a while
+        for rows in batches[:steps]:
+            state = step(numbers, state, rows, data)
+        return state
 
     def _call(self, name: str, place: int, step: str, rows: int, *arguments: Any, rarely: bool = False) -> None:
         numbers = self._given(step, rows)[place]
