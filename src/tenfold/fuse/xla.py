@@ -5,8 +5,8 @@
 
 The program is compiled once, for one chunk, and called for each. A model alone cannot keep a device busy where layers
 are small, so a few at a time are faster (fused); convolutions on a CPU have no fast form for several models, so there
-a chunk is one model (looped), and each step is a call. The last chunk is filled up with copies whose results nobody reads. When models have
-stopped, those that are left move together, and a last chunk that is not full goes to `fewer`.
+a chunk is one model (looped), and each step is a call. The last chunk is filled up with copies whose results nobody
+reads. When models have stopped, those that are left move together, and a last chunk that is not full goes to `fewer`.
 """
 
 from __future__ import annotations
