@@ -142,7 +142,7 @@ class Halved:
     def table(self) -> Table:
         level = self._level()
         in_all, until = self._medians()
-        head = ("contestant", "median s", "turns", "s / tenfold's s", f"s to {level:.4f}", "/ tenfold's", "best val_loss")
+        head = ("contestant", "median s", "turns", "s / tenfold's s", f"s to {level:.4f}", "/ tenfold's", "best")
         rows = [
             (
                 name,

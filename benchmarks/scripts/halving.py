@@ -2,8 +2,8 @@
 
 Contestants: tenfold, optuna (4 processes), kerastuner (Hyperband), raytune (ASHA), sklearn (HalvingGridSearchCV over
 scikeras). Everybody searches the learning rate and the dropout of the same model on the same rows, in 2 workers at a
-time (optuna 4), with a factor of 3. What is seen of a trial on the held-out rows, and of those alone, is noted in FOLDER
-with its time: after every epoch, or where its tool looks only when a fit is over (sklearn), after every fit.
+time (optuna 4), with a factor of 3. What is seen of a trial on the held-out rows, and of those alone, is noted in
+FOLDER with its time: after every epoch, or where its tool looks only when a fit is over (sklearn), after every fit.
 """
 
 import json
