@@ -38,6 +38,7 @@ class Stack:
         self._best = [state[:2] for state in self._states]
         self._numbers: dict[tuple[str, int], list[Any]] = {}
         self._on_device = Held(_on_device)
+        self._divided = False
         self.step_seconds: float | None = None
         """How long a step of all models takes, where it was measured."""
 
@@ -53,6 +54,7 @@ class Stack:
 
     def train(self, block: Columns, order: numpy.ndarray) -> None:
         """One pass over the rows of a block: `order` has a row for each model."""
+        self._divide(block, order)
         data, size = self._on_device(block), self._code.batch_size
         steps = order.shape[1] // size
         rest = order.shape[1] - steps * size
@@ -165,8 +167,7 @@ class Stack:
 
         size = self._code.batch_size
         full = order.shape[1] // size
-        if not self._code.claim("advance"):
-            self._prepare_tail(block, order)
+        self._divide(block, order)
         part = numpy.stack(self._cut(order)[0])
         best = float("inf")
         rest = (_batches(part, size), numpy.int32(min(steps, full)), self._on_device(block))
@@ -177,10 +178,13 @@ class Stack:
             best = min(best, time.perf_counter() - began)
         return float(best * len(self._states) / min(steps, full))
 
-    def _prepare_tail(self, block: Columns, order: numpy.ndarray) -> None:
-        """Compile the last step of an epoch, while another worker compiles the others: each finds the other's."""
-        rest = order.shape[1] % self._code.batch_size
-        if rest:
+    def _divide(self, block: Columns, order: numpy.ndarray) -> None:
+        """Compile the last step of an epoch first, where another worker is at the others: each finds the other's."""
+        steps, rest = divmod(order.shape[1], self._code.batch_size)
+        if self._divided or not (steps and rest):
+            return
+        self._divided = True
+        if not self._code.claim("advance"):
             rows = numpy.ascontiguousarray(numpy.stack(self._cut(order)[0])[:, -rest:])
             numbers = self._given("train", rest)[0]
             self._code.prepare("tail", numbers, self._states[0], rows, self._on_device(block), rarely=True)
