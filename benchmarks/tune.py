@@ -5,17 +5,24 @@ Three questions, whole scripts from a cold interpreter to its exit unless it say
 - A grid search over a Keras classifier on the digits, 3 learning rates x 3 folds and 32 x 3, 10 epochs: GridSearch of
   `tenfold.sklearn` against scikit-learn's GridSearchCV over scikeras with n_jobs=-1.
 - 64 trials by successive halving (factor 3, at most 27 epochs): `tenfold.tune` with ASHA against Optuna in 4 processes,
-  KerasTuner's Hyperband, Ray Tune's ASHA, and HalvingGridSearchCV: in all, and until a val_loss that everybody reaches.
+  KerasTuner's Hyperband (as many trials as its brackets have), Ray Tune's ASHA, and HalvingGridSearchCV: in all, and
+  until a val_loss that everybody reaches, which is the worst of their best ones, on the same rows.
 - scikit-learn's own GridSearchCV of an SVC and of a random forest, under tenfold's joblib backend and under loky, cold
   and warm (benchmarks/joblib_backend.py).
+
+What is known so far is printed after each contestant. One that fails is left out, with its reason; one that is given
+up after LIMIT seconds counts with what it had noted until then.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -30,6 +37,7 @@ REPEATS = 1
 GRIDS = {3: 5.0, 32: 20.0}
 """Learning rates -> how many times the speed of GridSearchCV."""
 TRIALS, EPOCHS, FASTER = 64, 27, 5.0
+SCIKERAS = "GridSearchCV, scikeras"
 HALVING = {
     TENFOLD: "tenfold",
     "Optuna, 4 processes": "optuna",
@@ -38,7 +46,7 @@ HALVING = {
     "HalvingGridSearchCV": "sklearn",
 }
 
-launch.LIMIT = 1800.0
+launch.LIMIT = 900.0  # the slowest takes 200 s
 
 
 def main() -> None:
@@ -46,14 +54,12 @@ def main() -> None:
     tables: list[Table] = []
     goals: list[Goal] = []
     for rates, factor in GRIDS.items():
-        seconds = grid(rates, chosen)
-        tables.append(timed(f"grid search, {rates} learning rates x 3 folds", seconds))
-        middle = medians(seconds)
-        ratio = middle["GridSearchCV, scikeras"] / middle[TENFOLD]
+        middle = medians(grid(rates, chosen, tables))
+        ratio = middle[SCIKERAS] / middle[TENFOLD]
         goals.append(at_least(f"grid search of {rates} x 3 against GridSearchCV", ratio, factor))
     halved = halving(chosen)
-    tables += halved[0]
-    goals += halved[1]
+    tables.append(halved.table())
+    goals += halved.goals()
     backends = {model: joblib_backend.measure(model, chosen) for model in joblib_backend.MODELS}
     tables += [
         joblib_backend.table(how, {model: turns[how] for model, turns in backends.items()})
@@ -66,20 +72,33 @@ def main() -> None:
 # -- grid search ------------------------------------------------------------------------------------------------------
 
 
-def grid(rates: int, chosen: Options) -> dict[str, list[float]]:
+def grid(rates: int, chosen: Options, tables: list[Table]) -> dict[str, list[float]]:
     epochs = 1 if chosen.quick else 10
     with launch.environment() as cold:
-        names = {TENFOLD: "tenfold", "GridSearchCV, scikeras": "scikeras"}
+        names = {TENFOLD: "tenfold", SCIKERAS: "scikeras"}
         runs: dict[str, Callable[[], float]] = {
             name: partial(searched, contestant, rates, epochs, cold) for name, contestant in names.items()
         }
-        return take_turns(runs, chosen.repeats)
+        seconds = take_turns(runs, chosen.repeats)
+    tables.append(timed(f"grid search, {rates} learning rates x 3 folds", seconds))
+    say(tables[-1].text())
+    return seconds
 
 
 def searched(contestant: str, rates: int, epochs: int, cold: dict[str, str]) -> float:
-    seconds, printed = launch.run(launch.command("keras_grid", contestant, rates, epochs, digits()), cold)
-    say(f"{contestant}: {rates} rates in {seconds:.1f} s, {printed.strip().splitlines()[-1]}")
+    seconds, printed, why = attempted(launch.command("keras_grid", contestant, rates, epochs, digits()), cold)
+    say(f"{contestant}: {rates} rates in {seconds:.1f} s, {why or printed.strip().splitlines()[-1]}")
     return seconds
+
+
+def attempted(words: Sequence[str], cold: dict[str, str]) -> tuple[float, str, str]:
+    """Seconds and output of a script, and why it did not come to its end; NaN where that is its own fault."""
+    try:
+        return *launch.run(words, cold), ""
+    except subprocess.TimeoutExpired:
+        return launch.LIMIT, "", f"given up after {launch.LIMIT:g} s"
+    except launch.ScriptFailed as error:
+        return math.nan, "", f"failed: {error}"
 
 
 def timed(title: str, seconds: dict[str, list[float]]) -> Table:
@@ -91,60 +110,98 @@ def timed(title: str, seconds: dict[str, list[float]]) -> Table:
 # -- halving ----------------------------------------------------------------------------------------------------------
 
 
-def halving(chosen: Options) -> tuple[list[Table], list[Goal]]:
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a contestant has done."""
+
+    seconds: float
+    """From the start of its interpreter to its exit, or until it was given up."""
+    noted: list[tuple[float, float]]
+    """Seconds since that start, and the val_loss that was seen then; in order, at least one."""
+
+    @property
+    def best(self) -> float:
+        return min(loss for _, loss in self.noted)
+
+    def until(self, level: float) -> float:
+        """Seconds to a val_loss."""
+        return next(at for at, loss in self.noted if loss <= level)
+
+
+class Halved:
+    """The turns of everybody so far."""
+
+    def __init__(self, trials: int, epochs: int) -> None:
+        self._trials = trials
+        self._epochs = epochs
+        self._turns: dict[str, list[Turn]] = {}
+
+    def add(self, name: str, turn: Turn) -> None:
+        self._turns.setdefault(name, []).append(turn)
+
+    def table(self) -> Table:
+        level = self._level()
+        in_all, until = self._medians()
+        head = ("contestant", "median s", "turns", "s / tenfold's s", f"s to {level:.4f}", "/ tenfold's", "best")
+        rows = [
+            (
+                name,
+                f"{in_all[name]:.1f}",
+                spread([turn.seconds for turn in turns]),
+                ratio(in_all, name),
+                f"{until[name]:.1f}",
+                ratio(until, name),
+                f"{min(turn.best for turn in turns):.4f}",
+            )
+            for name, turns in self._turns.items()
+        ]
+        return Table(f"{self._trials} trials by successive halving, at most {self._epochs} epochs", head, rows)
+
+    def goals(self) -> list[Goal]:
+        goals = []
+        for what, found in zip(("in all", "to the same val_loss"), self._medians(), strict=True):
+            best = min((value for name, value in found.items() if name != TENFOLD), default=math.nan)
+            text = f"{self._trials} trials by halving, {what}, against the best of {len(found) - 1} peers"
+            goals.append(at_least(text, best / found.get(TENFOLD, math.nan), FASTER))
+        return goals
+
+    def _level(self) -> float:
+        """The val_loss that was reached in every turn."""
+        return max((turn.best for turns in self._turns.values() for turn in turns), default=math.nan)
+
+    def _medians(self) -> tuple[dict[str, float], dict[str, float]]:
+        level = self._level()
+        in_all = {name: [turn.seconds for turn in turns] for name, turns in self._turns.items()}
+        until = {name: [turn.until(level) for turn in turns] for name, turns in self._turns.items()}
+        return medians(in_all), medians(until)
+
+
+def halving(chosen: Options) -> Halved:
     trials, epochs = (8, 3) if chosen.quick else (TRIALS, EPOCHS)
-    traces: dict[str, list[list[tuple[float, float]]]] = {name: [] for name in HALVING}
+    so_far = Halved(trials, epochs)
     with launch.environment() as cold:
-        runs = {name: partial(halved, name, trials, epochs, cold, traces[name]) for name in HALVING}
-        seconds = take_turns(runs, chosen.repeats)
-    level = max(min(loss for _, loss in trace) for every in traces.values() for trace in every)
-    until = {name: [reached(trace, level) for trace in every] for name, every in traces.items()}
-    best = {name: min(loss for trace in every for _, loss in trace) for name, every in traces.items()}
-    middle, first = medians(seconds), medians(until)
-    rows = [
-        (name, f"{middle[name]:.1f}", spread(seconds[name]), *ratios(name, middle, first), f"{best[name]:.4f}")
-        for name in HALVING
-    ]
-    columns = (
-        "contestant",
-        "median s",
-        "turns",
-        "s / tenfold's s",
-        f"s to val_loss {level:.4f}",
-        "/ tenfold's",
-        "best",
-    )
-    goals = []
-    for what, found in (("in all", middle), ("to the same val_loss", first)):
-        peer = min(value for name, value in found.items() if name != TENFOLD)
-        goals.append(
-            at_least(f"{trials} trials by halving, {what}, against the best peer", peer / found[TENFOLD], FASTER)
-        )
-    return [Table(f"{trials} trials by successive halving, at most {epochs} epochs", columns, rows)], goals
+        runs = {name: partial(halved, name, trials, epochs, cold, so_far) for name in HALVING}
+        take_turns(runs, chosen.repeats)
+    return so_far
 
 
-def halved(name: str, trials: int, epochs: int, cold: dict[str, str], traces: list[list[tuple[float, float]]]) -> float:
-    """One contestant's turn; leaves when which val_loss was seen."""
-    with tempfile.TemporaryDirectory(prefix="halving-") as folder:
+def halved(name: str, trials: int, epochs: int, cold: dict[str, str], so_far: Halved) -> None:
+    """One contestant's turn."""
+    with tempfile.TemporaryDirectory(prefix="halving-", ignore_cleanup_errors=True) as folder:
         words = launch.command("halving", HALVING[name], trials, epochs, digits(), folder)
         began = time.time()
-        seconds, _ = launch.run(words, cold)
+        seconds, _, why = attempted(words, cold)
         lines = [line for path in Path(folder).glob("*.jsonl") for line in path.read_text().splitlines()]
-        noted = sorted((at - began, loss) for at, loss in map(json.loads, lines))
-    if not noted:
-        raise launch.ScriptFailed(f"{name} has noted nothing")
-    traces.append(noted)
-    say(f"{name}: {len(noted)} epochs in {seconds:.1f} s, best {min(loss for _, loss in noted):.4f}")
-    return seconds
+    if math.isnan(seconds) or not lines:
+        say(f"{name} is left out: {why or 'it has noted nothing'}")
+        return
+    noted = sorted((at - began, loss) for at, loss in map(json.loads, lines))
+    so_far.add(name, Turn(seconds, noted))
+    say(f"{name}: {len(noted)} losses in {seconds:.1f} s {why}\n\n{so_far.table().text()}\n")
 
 
-def ratios(name: str, in_all: dict[str, float], until: dict[str, float]) -> tuple[str, str, str]:
-    ours, first = in_all[TENFOLD], until[TENFOLD]
-    return f"{in_all[name] / ours:.1f}", f"{until[name]:.1f}", f"{until[name] / first:.1f}"
-
-
-def reached(trace: list[tuple[float, float]], level: float) -> float:
-    return next(at for at, loss in trace if loss <= level)
+def ratio(found: Mapping[str, float], name: str) -> str:
+    return f"{found[name] / found.get(TENFOLD, math.nan):.1f}"
 
 
 if __name__ == "__main__":

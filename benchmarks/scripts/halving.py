@@ -2,7 +2,8 @@
 
 Contestants: tenfold, optuna (4 processes), kerastuner (Hyperband), raytune (ASHA), sklearn (HalvingGridSearchCV over
 scikeras). Everybody searches the learning rate and the dropout of the same model on the same rows, in 2 workers at a
-time (optuna 4), with a factor of 3. Every epoch of every trial is noted in FOLDER as it ends: time and val_loss.
+time (optuna 4), with a factor of 3. What is seen of a trial on the held-out rows, and of those alone, is noted in
+FOLDER with its time: after every epoch, or where its tool looks only when a fit is over (sklearn), after every fit.
 """
 
 import json
@@ -106,6 +107,8 @@ def run_optuna():
         process.start()
     for process in many:
         process.join()
+    if any(process.exitcode for process in many):
+        sys.exit("a process has failed")
 
 
 # -- KerasTuner -------------------------------------------------------------------------------------------------------
@@ -202,6 +205,7 @@ def run_sklearn():
 
 def scored(estimator, x, y):
     loss = estimator.model_.evaluate(x, y, batch_size=BATCH, verbose=0)
+    assert len(x) == HELD_OUT, "a score of training rows is not comparable"
     note(loss)
     return -loss
 

@@ -182,6 +182,7 @@ def test_own_modules_travel(head: Head, tmp_path: Path) -> None:
 
 
 def test_another_version_on_a_node_is_named_before_any_task(head: Head, tmp_path: Path) -> None:
+    """Joined by the port of the GCS: Ray Client's own server may fail to start on a busy machine."""
     facts = tmp_path / "shim" / "cloudpickle-0.1.dist-info"
     facts.mkdir(parents=True)
     (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: cloudpickle\nVersion: 0.1\n")
@@ -189,7 +190,7 @@ def test_another_version_on_a_node_is_named_before_any_task(head: Head, tmp_path
         import pathlib, time
         import ray, tenfold
 
-        ray.init('{head.host}:{head.port}', log_to_driver=False)  # Ray Client's server may fail to start on a busy machine
+        ray.init('{head.host}:{head.port}', log_to_driver=False)
         deadline = time.monotonic() + 30
         while sum(node["Alive"] for node in ray.nodes()) < 2 and time.monotonic() < deadline:
             time.sleep(0.1)

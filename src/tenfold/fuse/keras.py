@@ -163,5 +163,6 @@ def _use_cache(folder: Path) -> None:
 
     if jax.config.jax_compilation_cache_dir != str(folder):
         jax.config.update("jax_compilation_cache_dir", str(folder))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+        # To read one back takes 5 ms. Whoever waits for another's must find it, or all would compile it, one by one.
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.03)
         compilation_cache.reset_cache()

@@ -40,6 +40,7 @@ class Stack:
         self._best = [state[:2] for state in self._states]
         self._numbers: dict[tuple[str, int], list[Any]] = {}
         self._on_device = Held(_on_device)
+        self._divided = False
         self.step_seconds: float | None = None
         """How long a step of all models takes, where it was measured."""
 
@@ -57,6 +58,7 @@ class Stack:
 
     def train(self, block: Columns, order: numpy.ndarray) -> None:
         """One pass over the rows of a block: `order` has a row for each model."""
+        self._divide(block, order)
         data, size = self._on_device(block), self._code.batch_size
         steps = order.shape[1] // size
         rest = order.shape[1] - steps * size
@@ -119,7 +121,8 @@ class Stack:
         """Of one model, as `get_weights` orders them: those of now, or of when it was last remembered."""
         place, within = divmod(row, self._chunk)
         trainable, others = self._best[place] if best else self._states[place][:2]
-        parts = ([numpy.asarray(array[within]) for array in arrays] for arrays in (trainable, others))
+        # A row of JAX's array would be a program of its own for each shape: 0.1 s.
+        parts = ([numpy.asarray(array)[within] for array in arrays] for arrays in (trainable, others))
         return self._models[row].blueprint.weights(*parts)
 
     def outputs(self, block: Columns, rows: numpy.ndarray | None, done: Sequence[int], *, best: bool) -> list[Outputs]:
@@ -170,8 +173,7 @@ class Stack:
 
         size = self._code.batch_size
         full = order.shape[1] // size
-        if not self._code.claim(self._code.training):
-            self._prepare_tail(block, order)
+        self._divide(block, order)
         batches = _batches(numpy.stack(self._cut(order)[0]), size)
         best = float("inf")
         for _ in range(3):  # the first call compiles
@@ -181,10 +183,13 @@ class Stack:
             best = min(best, time.perf_counter() - began)
         return float(best * len(self._states) / min(steps, full))
 
-    def _prepare_tail(self, block: Columns, order: numpy.ndarray) -> None:
-        """Compile the last step of an epoch, while another worker compiles the others: each finds the other's."""
-        rest = order.shape[1] % self._code.batch_size
-        if rest:
+    def _divide(self, block: Columns, order: numpy.ndarray) -> None:
+        """Compile the last step of an epoch first, where another worker is at the others: each finds the other's."""
+        steps, rest = divmod(order.shape[1], self._code.batch_size)
+        if self._divided or not (steps and rest):
+            return
+        self._divided = True
+        if not self._code.claim(self._code.training):
             rows = numpy.ascontiguousarray(numpy.stack(self._cut(order)[0])[:, -rest:])
             numbers = self._given("train", rest)[0]
             self._code.function("tail", numbers, self._states[0], rows, self._on_device(block), rarely=True)

@@ -62,16 +62,28 @@ class Caller:
     def __init__(self, beginning: Beginning) -> None:
         self._beginning = beginning
         self._begun = False
+        self._nested: tuple[Any, int | None] | None = None
+        self._within = contextlib.ExitStack()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return arrive, (self._beginning,)
 
-    def __call__(self, call: Call) -> bytes | list[Any]:
+    def __call__(self, call: tuple[Any, ...]) -> bytes | list[Any]:
+        """Run a `Call`, which arrives as a plain tuple: pickling one takes a tenth of the time."""
         if not self._begun:
             self._begin()
-        with _within(call.nested):
-            value = call.function(*call.args, **call.kwargs)
-        return _packed(value)
+        function, args, kwargs, nested = call
+        if nested is not self._nested:  # the calls of a batch share it, as they do in loky's workers
+            self._go_within(nested)
+        return _packed(function(*args, **kwargs))
+
+    def _go_within(self, nested: tuple[Any, int | None] | None) -> None:
+        """From now on, a `Parallel` in a call has this backend and number of jobs."""
+        self._within.close()
+        if nested is not None:
+            backend, jobs = nested
+            self._within.enter_context(parallel_config(backend=backend, n_jobs=jobs))
+        self._nested = nested
 
     def _begin(self) -> None:
         # Forks of one nursery would all draw the same numbers; loky's workers draw others each time.
@@ -110,14 +122,6 @@ def _limit_threads(settled: int) -> None:
         import threadpoolctl
 
         threadpoolctl.threadpool_limits(limits=wanted)
-
-
-def _within(nested: tuple[Any, int | None] | None) -> contextlib.AbstractContextManager[Any]:
-    if nested is None:
-        return contextlib.nullcontext()
-    backend, jobs = nested
-    context: contextlib.AbstractContextManager[Any] = parallel_config(backend=backend, n_jobs=jobs)
-    return context
 
 
 # -- arrays -----------------------------------------------------------------------------------------------------------

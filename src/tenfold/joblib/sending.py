@@ -63,7 +63,7 @@ class Sender:
 
     def pack(self, calls: list[Call]) -> parcel.Sealed:
         try:
-            return parcel.Sealed(parcel.pack(calls, ways=self._ways).to_bytes())
+            return parcel.Sealed(parcel.pack([*map(tuple, calls)], ways=self._ways).to_bytes())
         except Exception as error:
             text = f"Could not pickle the task to send to the workers: {type(error).__name__}: {error}"
             raise PicklingError(text) from error

@@ -49,11 +49,13 @@ class Workers:
 
     def __init__(self) -> None:
         self._standing: Standing | None = None
+        self._shown = numpy.arange(1, dtype=numpy.int32)
 
     def run(self, fit: Fit, items: Sequence[Mapping[str, Any]], where: Where) -> Results:
         self.leave()
         task: Any = fit
         self._standing = Standing(task, Settings(**where))
+        self._shown = items[0].get("output_rows", self._shown)
         return self._standing.run(items)
 
     def again(self, fit: Fit, params: Mapping[str, Any]) -> Results | None:
@@ -66,7 +68,8 @@ class Workers:
             self.leave()
             return None
         rows = numpy.arange(len(fit.data), dtype=numpy.int32)
-        return self._standing.run([{**params, "rows": rows, "output_rows": rows[:1]}])
+        # Nobody asks for these outputs; as many as before are given by the program that is there.
+        return self._standing.run([{**params, "rows": rows, "output_rows": self._shown}])
 
     def leave(self) -> None:
         standing, self._standing = self._standing, None
