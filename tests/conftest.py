@@ -84,3 +84,14 @@ def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     except AssertionError:
         before.clear()
         pytest.fail("left behind:\n" + "\n".join(found), pytrace=False)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """PyTorch here as a worker has it: two threads of a busy machine wait ten times as long as they calculate."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -10,18 +10,18 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sklearn_builds
-import torch
-import torch._dynamo  # the first optimizer would, which sets an environment variable in the middle of a test
+import torch._dynamo  # noqa: F401  # the first optimizer would, which sets an environment variable in a test
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import scripts
 from tenfold.sklearn import TorchClassifier, TorchRegressor
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 EXACT = (
     "check_sample_weight_equivalence_on_dense_data",
@@ -36,15 +36,6 @@ _RUN = """
     import sklearn_checks
     sklearn_checks.main({kinds!r}, {only!r})
 """
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Several threads wait for one another longer than such small models take."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 CHECKS = [

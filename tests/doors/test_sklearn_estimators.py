@@ -6,7 +6,6 @@ import functools
 import pickle
 import random
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +26,13 @@ from tenfold.errors import BadCall
 from tenfold.sklearn import TorchClassifier, TorchRegressor
 from tenfold.sklearn.making import Maker
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 RNG = numpy.random.default_rng(0)
 X = RNG.normal(size=(60, 4))
 NAMES = numpy.array(["low", "middle", "high"])[numpy.digitize(X[:, 0] + X[:, 1], (-0.6, 0.6))]
 SIDES = numpy.where(X[:, 0] > 0, "right", "left")
 AMOUNTS = X[:, 0] - 2 * X[:, 1]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def classifier(**settings: Any) -> TorchClassifier:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import pickle
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,20 +28,14 @@ from sklearn.preprocessing import StandardScaler
 from tenfold.dispatch import progress
 from tenfold.sklearn import GridSearch, RandomSearch, TorchClassifier, TorchRegressor
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 RNG = numpy.random.default_rng(0)
 X = RNG.normal(size=(66, 4))
 NAMES = numpy.array(["low", "middle", "high"])[numpy.digitize(X[:, 0] + X[:, 1], (-0.6, 0.6))]
 AMOUNTS = X[:, 0] - 2 * X[:, 1]
 GRID = {"lr": [0.01, 0.05, 0.2], "width": [4, 8]}
 QUIET: dict[str, Any] = {"progress": False}
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def classifier(**settings: Any) -> TorchClassifier:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +15,10 @@ import torch._dynamo  # the first optimizer would, which sets an environment var
 
 import tenfold
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 STEPS = 9
 SPACE = {"x": tenfold.uniform(0, 1), "kind": ["a", "b"]}
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """As a worker has it: also where the engine is this process."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def training(log: Path) -> Callable[[Any], float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +17,12 @@ from torch import nn
 import scripts
 import tenfold
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 HERE = Path(__file__).parent
 WAYS = ("fused", "looped", "alone")
 ITEMS = [{"lr": lr, "seed": seed} for lr, seed in ((0.003, 1), (0.01, 2), (0.02, 3))]
 STEPS = 3  # in an epoch
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 # -- PyTorch ----------------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +24,6 @@ from tenfold.work.run import Declined
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 RATES = [{"lr": 0.002}, {"lr": 0.01}, {"lr": 0.03}]
-
-
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """As a worker has it: on a busy machine, two threads wait for each other ten times as long as they calculate."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("kind", ["dense", "conv", "batch norm", "layer norm", "embedding", "tied", "two inputs"])

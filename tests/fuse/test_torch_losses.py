@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from torch import nn
 
 from tenfold.fuse import order
 from tenfold.fuse.fit import Fit
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 RATES = [{"lr": 0.01, "seed": 1}, {"lr": 0.03, "seed": 2}, {"lr": 0.1, "seed": 3}]
 YES = (cases.classes()[:, None] > 0).astype("float32")
@@ -28,14 +30,6 @@ LOSSES: dict[str, tuple[Callable[[], Any], int, Any]] = {
     "class weights": (lambda: nn.CrossEntropyLoss(torch.tensor([0.2, 1.0, 4.0])), cases.CLASSES, cases.classes()),
 }
 """A loss, how many numbers come out of the model, and what they are compared with."""
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 class Attending(nn.Module):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from tenfold.fuse.torch_plain import Single, unpacked
 from tenfold.fuse.torch_step import Randomness
 from tenfold.work.run import Declined
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 EPOCHS = 4
 RATES = [{"lr": 0.1, "seed": 1}, {"lr": 0.03, "seed": 2}, {"lr": 0.01, "seed": 3}]
 
@@ -38,14 +40,6 @@ SCHEDULES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     ),
     "plateau": ("SGD", lambda o: lr_scheduler.ReduceLROnPlateau(o, factor=0.1, patience=0, threshold=0.2)),
 }
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def build_with(name: str) -> Callable[..., Any]:

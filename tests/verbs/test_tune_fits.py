@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy
@@ -14,6 +13,8 @@ from torch import nn
 import tenfold
 from tenfold.errors import BadCall
 from tenfold.fuse.result import FitResult
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 RNG = numpy.random.default_rng(0)
 X = RNG.normal(size=(60, 5)).astype("float32")
@@ -33,14 +34,6 @@ def fit_of(**more: Any) -> Any:
 
 def tune(fit: Any, space: Any = RATES, **more: Any) -> tenfold.Study:
     return tenfold.tune(fit, space, **{"engine": "serial", "progress": False, "trials": 6, **more})
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def trained(fit: Any, params: dict[str, Any]) -> FitResult:

@@ -7,18 +7,17 @@ configuration first, which is quick; the rest by what they do (`program`).
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
-import sys
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy
 
 from tenfold.frameworks.jax import quick_compilations
+from tenfold.frameworks.keras.archive import tensorflow_left_alone
 from tenfold.fuse import program
 from tenfold.fuse.columns import Columns, mapped
 from tenfold.fuse.portrait import Portrait
@@ -225,7 +224,7 @@ def _decline_custom(model: Any) -> None:
 def signature_of(model: Any) -> str | None:
     """The configuration as text, without the learning rate; None where code of the user's own may do anything."""
     try:
-        with _without_tensorflow():
+        with tensorflow_left_alone():
             parts = [model.get_config(), model.get_compile_config()]
     except Exception:  # custom classes without a configuration
         return None
@@ -255,22 +254,6 @@ def _plain_leaves(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return [leaf for one in value.values() for leaf in _plain_leaves(one)]
     return [leaf for one in value for leaf in _plain_leaves(one)] if isinstance(value, list | tuple) else [value]
-
-
-@contextlib.contextmanager
-def _without_tensorflow() -> Iterator[None]:
-    """Keras imports TensorFlow (3 s) to see whether a configuration holds anything of its."""
-    from keras.src.utils import module_utils
-
-    lazy = module_utils.tensorflow
-    if "tensorflow" in sys.modules or getattr(lazy, "_available", True) is not None:
-        yield
-        return
-    lazy._available = False
-    try:
-        yield
-    finally:
-        lazy._available = None
 
 
 def _is_built_in(config: Any) -> bool:

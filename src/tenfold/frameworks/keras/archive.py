@@ -25,7 +25,7 @@ def of(model: Any, *, compiled: bool = True) -> bytes:
     from keras.src.saving import saving_lib
 
     file = io.BytesIO()
-    with _tensorflow_left_alone():
+    with tensorflow_left_alone():
         # Keras has a public way to files only, and this is what its own pickles use.
         saving_lib._save_model_to_fileobj(model, file, "h5")
     return _steady(file, compiled)
@@ -87,7 +87,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _tensorflow_left_alone() -> Iterator[None]:
+def tensorflow_left_alone() -> Iterator[None]:
     """Keras asks of all that it saves whether it is TensorFlow's, and imports that for it: 3 s, on JAX or PyTorch.
 
     Where TensorFlow has not been imported, none is.
