@@ -81,7 +81,7 @@ def test_the_others_go_on_without_one_and_nothing_is_lost(act: str, tmp_path: Pa
     counts = [re.search(r"(\d) of 3 workers go on at step (\d+)", event) for event in lost.events]
     there, steps = zip(*[(int(found[1]), int(found[2])) for found in counts if found], strict=True)
     assert there == (3, 2, 3), "one was lost, and another one has joined"
-    assert 0 == steps[0] < steps[1] < steps[2]
+    assert 0 == steps[0] < steps[1] <= steps[2], "the new one may be there before the two have taken a step"
     if act == "stop":
         silence = next(filter(None, (re.search(r"no sign of life for ([\d.]+) s", event) for event in lost.events)))
         assert float(silence[1]) <= 5
