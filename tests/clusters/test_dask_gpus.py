@@ -15,7 +15,9 @@ from dask_clusters import Cluster
 
 import tenfold
 import waiting
-from tenfold import errors
+from tenfold import engines, errors
+from tenfold.engines import dask
+from tenfold.engines.cluster import crew, dask_holding
 
 TWO = {"TENFOLD_GPUS": "2"}
 
@@ -130,3 +132,23 @@ def test_the_cpus_that_a_worker_declares_are_held(tmp_path: Path) -> None:
         assert _most_at_once([(began, ended) for began, ended in spans]) == 1
         with pytest.raises(errors.DoesNotFit, match="cpus=3"):
             tenfold.map(abs, [1], engine=cluster.address, cpus=3)
+
+
+def test_a_call_that_waits_for_room_says_so(monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder) -> None:
+    from distributed import Client
+
+    monkeypatch.setattr(crew, "ROOM_LIMIT", 0.2)
+    with dask_clusters.running() as cluster, ThreadPoolExecutor(1) as pool:
+        cluster.worker("--resources", "CPU=2", threads=4)
+        engine = engines.find(cluster.address)
+        engine.machines()
+        assert 0 < engine.abilities.seconds_per_batch != dask.DaskEngine.abilities.seconds_per_batch, "not measured"
+        with Client(cluster.address, set_as_default=False) as client:
+            other = client.submit(dask_holding.hold, "other", key="other", resources={"CPU": 2})
+            assert all(client.run(dask_holding.is_held, "other", 20).values())
+            answer = pool.submit(tenfold.map, abs, [-1, -2], engine=cluster.address, progress=False)
+            waiting.until(lambda: any("has no room yet" in str(one.message) for one in recwarn) or answer.done())
+            assert not answer.done()
+            client.run(dask_holding.let_go, "other")
+            assert list(answer.result(20)) == [1, 2]
+            other.release()
