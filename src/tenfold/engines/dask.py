@@ -223,6 +223,7 @@ class DaskPost:
         self._actor = actor
         self._future = future  # the actor lives as long as this does
         self._give_back = give_back
+        self._has = threading.Lock()  # what is held: taken by whoever gives it back, which is done once
         self._told: deque[Any] = deque()
 
     def tell(self, orders: Sequence[tuple[Any, ...]]) -> None:
@@ -237,7 +238,8 @@ class DaskPost:
         try:
             self._actor.close().result(timeout=CLOSE_LIMIT)
         finally:
-            self._give_back()
+            if self._has.acquire(blocking=False):
+                self._give_back()
             self._future.release()
 
 
