@@ -3,7 +3,8 @@
 Three convolutional nets on images of 8 x 8 (`scripts/train_net.py` has them), with SGD. Steps a second are those of a
 training under way; seconds to the first step count from the call. One process: own loops of PyTorch and TensorFlow with
 one and two threads, Keras `fit`. Two: PyTorch's DDP, TensorFlow's MirroredStrategy with `fit` and
-MultiWorkerMirroredStrategy with its own loop, Ray Train. Asynchronous updates of the small net, also with Ray's actors
+MultiWorkerMirroredStrategy with its own loop, Ray Train; and tenfold's own two also through sockets, as DDP and
+MultiWorkerMirroredStrategy are: its ring, and gloo. Asynchronous updates of the small net, also with Ray's actors
 and TensorFlow's parameter servers; and how long training stands still when one of two workers is killed, with torchrun.
 Every script runs by itself, in turns.
 """
@@ -22,9 +23,12 @@ PEERS = ("torch_1", "torch_2", "tf_1", "tf_2", "keras_fit", "mirrored_fit", "ddp
 OURS = (
     "tenfold_torch",
     "tenfold_torch_2",
+    "tenfold_torch_ring",
+    "tenfold_torch_gloo",
     "tenfold_torch_async",
     "tenfold_keras",
     "tenfold_keras_2",
+    "tenfold_keras_ring",
     "tenfold_keras_async",
 )
 NETS = ("small", "big", "wide")

@@ -298,9 +298,12 @@ CONTESTANTS = {
     "ray_train": ray_train,
     "tenfold_torch": lambda: tenfold_trains(in_torch, IMAGES[..., 0]),
     "tenfold_torch_2": lambda: tenfold_trains(in_torch, IMAGES[..., 0], workers=2),
+    "tenfold_torch_ring": lambda: tenfold_trains(in_torch, IMAGES[..., 0], workers=2, exchange="ring"),
+    "tenfold_torch_gloo": lambda: tenfold_trains(in_torch, IMAGES[..., 0], workers=2, exchange="gloo"),
     "tenfold_torch_async": lambda: tenfold_trains(in_torch, IMAGES[..., 0], workers=2, how="asynchronous"),
     "tenfold_keras": lambda: tenfold_trains(in_keras, IMAGES),
     "tenfold_keras_2": lambda: tenfold_trains(in_keras, IMAGES, workers=2),
+    "tenfold_keras_ring": lambda: tenfold_trains(in_keras, IMAGES, workers=2, exchange="ring"),
     "tenfold_keras_async": lambda: tenfold_trains(in_keras, IMAGES, workers=2, how="asynchronous"),
 }
 

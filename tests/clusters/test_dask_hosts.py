@@ -154,6 +154,31 @@ def test_predictions_without_a_folder_come_home(place: Place, monkeypatch: pytes
     assert scores["roc_auc"] == 1
 
 
+def test_a_model_that_predicts_is_sent_once_to_each_host_and_loaded_once_by_each_worker(
+    place: Place, tmp_path: Path
+) -> None:
+    class Doubling:
+        def __init__(self) -> None:
+            self.weights = numpy.random.default_rng(1).random(LARGE // 32)
+
+        def __setstate__(self, state: dict[str, object]) -> None:
+            self.__dict__.update(state)
+            trace(tmp_path, 0)
+
+        def __call__(self, x: numpy.ndarray) -> numpy.ndarray:
+            return x * 2 + 0 * self.weights[0]
+
+    model, rows = Doubling(), numpy.arange(60_000.0).reshape(20_000, 3)
+    for size in (model.weights.nbytes, 0):
+        before = [place.net.sent(n) for n in range(2)] if place.net.real else []
+        found = tenfold.predict(model, rows, batch_size=1000, engine=place.cluster.address, progress=False)
+        assert numpy.array_equal(found.numpy(), rows * 2)
+        sent = [place.net.sent(n) - before[n] for n in range(2)] if place.net.real else []
+        assert all(size <= count < size + LITTLE for count in sent), sent
+    loaded = traces(tmp_path)[0]
+    assert len(loaded) == len(set(loaded)), "a process that predicts has loaded it once, whatever it is asked for"
+
+
 def test_files_of_tasks_come_home(place: Place, tmp_path: Path) -> None:
     def work(x: int) -> str:
         folder = tenfold.here().folder

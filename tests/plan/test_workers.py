@@ -49,22 +49,23 @@ def test_one_comes_first_and_there_are_a_handful(cpus: float, numbers: list[int]
 @pytest.mark.parametrize(("cpus", "fewer"), [(1, []), (1.5, []), (2, [1]), (6, [1]), (16, [4, 1]), (64, [16, 4, 1])])
 def test_then_one_with_fewer_cores(cpus: float, fewer: list[float]) -> None:
     found = candidates(machine(cpus, gpus=1), Needs(cpus), None)
-    assert [one.cpus for one in found[1:] if one.workers == 1] == fewer
+    assert [one.cpus for one in found[1:] if one.parts == 1] == fewer
     assert all(one.workers == 1 for one in found[: 1 + len(fewer)])
     assert [one.workers for one in candidates(machine(cpus, gpus=1), Needs(cpus, gpus=1), None)] == [1]
 
 
 def test_what_was_asked_for_limits_them() -> None:
     assert [one.workers for one in candidates(machine(8), Needs(2), 2)] == [1, 2, 4], "cores that are given are kept"
-    assert [one.workers for one in candidates(machine(8), Needs(8), None, most=3)] == [1, 1, 1, 2, 3]
-    assert [one.workers for one in candidates(machine(8), Needs(8, memory=5 * GB), None)] == [1, 1, 1, 2]
+    assert [one.workers for one in candidates(machine(8), Needs(8), None, most=3)] == [1, 1, 1, 2, 3, 1]
+    assert [one.workers for one in candidates(machine(8), Needs(8, memory=5 * GB), None)] == [1, 1, 1, 2, 1]
     refused = candidates(machine(8), Needs(8, memory=99 * GB), 8)
     assert [one.workers for one in refused] == [1], "the plan refuses it"
 
 
 def test_gpus_are_divided_where_they_are_asked_for() -> None:
     found = candidates(machine(8, gpus=4), Needs(8, gpus=1), None)
-    assert [(one.workers, one.cpus, one.gpus) for one in found] == [(1, 8, 1), (2, 4, 1), (4, 2, 1)]
+    divided = [(one.workers, one.cpus, one.gpus) for one in found if one.devices == 1]
+    assert divided == [(1, 8, 1), (2, 4, 1), (4, 2, 1)]
     assert [one.workers for one in candidates(machine(8, gpus=4), Needs(8, gpus=3), None)] == [1]
     assert str(found[0]) == "1 worker with 1 GPU"
     assert str(found[2]) == "4 workers with 1 GPU each"
@@ -163,3 +164,55 @@ def test_neither_is_tried_where_a_step_says_that_it_cannot_pay() -> None:
     hasty = decide([ONE, LEAN], [Timing(500, 0.5, 5000)])
     assert hasty.settled
     assert "to try 1 worker with 1 core could take 1.0 s" in hasty.why
+
+
+def test_one_worker_with_several_devices_comes_last() -> None:
+    assert candidates(machine(4), Needs(4), None)[-1] == Candidate(1, 4, 0, 4)
+    assert str(Candidate(1, 4, 0, 4)) == "1 worker with 4 devices"
+    assert candidates(machine(64), Needs(64), None)[-1].devices == 16
+    for asked in (candidates(machine(4), Needs(2), 2), candidates(machine(1), Needs(1), None)):
+        assert all(one.devices == 1 for one in asked), "cores that are given are one device"
+    on_gpus = candidates(machine(8, gpus=4), Needs(8, gpus=1), None)[-2:]
+    assert [(one.workers, one.cpus, one.gpus, one.devices) for one in on_gpus] == [(1, 8, 2, 2), (1, 8, 4, 4)]
+    assert str(on_gpus[1]) == "1 worker with 4 GPUs"
+    assert all(one.devices == 1 for one in candidates(machine(8, gpus=4), Needs(8, gpus=0.5), None))
+
+
+def timings(*paces: float, left: int = LONG) -> list[Timing]:
+    return [Timing(pace, 0.5, left, takes_devices=True) for pace in paces]
+
+
+def test_devices_are_tried_where_they_cost_next_to_nothing() -> None:
+    host = Candidate(1, 4, 0, 4)
+    among = [ONE, TWO, host]
+    assert decide(among, timings(100, 90)).candidate == host
+    assert decide(among, timings(100, 90, left=5_000)).candidate == host, "50 s left, of which 5 could be saved"
+    hasty = decide(among, timings(100, 90, left=4_999))
+    assert (hasty.candidate, hasty.settled) == (ONE, True)
+    assert hasty.why.endswith("; about 50 s were left, and to try 1 worker with 4 devices could take 1.0 s")
+    both = decide(among, timings(100, left=100))
+    assert both.why.endswith("to try 2 workers with 2 cores each or 1 worker with 4 devices could take 1.0 s")
+    assert decide(among, [Timing(100, 0.5, LONG), Timing(90, 0.5, LONG)]).settled, "PyTorch has one in a process"
+    assert decide([ONE, host], timings(800)).why.endswith("; a step of 1.2 ms is too short to divide")
+
+
+def test_devices_are_taken_where_they_are_faster() -> None:
+    host = Candidate(1, 4, 0, 4)
+    taken = decide([ONE, TWO, host], timings(100, 90, 120))
+    assert (taken.candidate, taken.settled) == (host, True)
+    assert taken.why.startswith("1 worker with 4 devices: 120 steps/s; 1 worker with 4 cores: 100 steps/s; 2 workers")
+    close = decide([ONE, TWO, host], timings(100, 90, 105))
+    assert (close.candidate, close.settled) == (ONE, True)
+    assert close.why.endswith("(several devices are taken where they are 1.1 times as fast)")
+
+
+def test_gpus_of_one_process_are_compared_with_as_many_processes() -> None:
+    among = candidates(machine(8, gpus=4), Needs(8, gpus=1), None)
+    one, two, _, both, all_four = among
+    assert decide(among, timings(100, 190, 370)).candidate == all_four, "two are fewer than the four that were best"
+    assert decide(among, timings(100, 90)).candidate == both, "two workers are slower than one"
+    known = dict(zip((one, two, both), timings(100, 90, 180), strict=True))
+    assert workers.decide(among, known).candidate == all_four
+    ended = workers.decide(among, {**known, all_four: timings(330)[0]})
+    assert (ended.candidate, ended.settled) == (all_four, True)
+    assert ended.why.startswith("1 worker with 4 GPUs: 330 steps/s; 1 worker with 1 GPU: 100 steps/s; 2 workers")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -32,21 +33,31 @@ def batches(fit: Any, epoch: int) -> list[tuple[Any, numpy.ndarray]]:
     ]
 
 
-def step(copies: list[Any], block: Any, rows: numpy.ndarray, shares: int) -> float:
+def array(size: int) -> Any:
+    return numpy.zeros(size, numpy.float32)
+
+
+def tensor(size: int) -> Any:
+    import torch
+
+    return torch.zeros(size)
+
+
+def step(copies: list[Any], block: Any, rows: numpy.ndarray, shares: int, zeros: Callable[[int], Any] = array) -> float:
     """One step on a batch in so many shares; each is computed by one of the copies."""
-    total = numpy.zeros(copies[0].size, numpy.float32)
-    vector = numpy.full(copies[0].size, numpy.nan, numpy.float32)
+    total, vector = zeros(copies[0].size), zeros(copies[0].size)
+    vector[:] = numpy.nan
     for share in range(shares):
         part = rows[len(rows) * share // shares : len(rows) * (share + 1) // shares]
         copies[share % len(copies)].gradient(block, part, len(part) / len(rows), vector)
         total += vector
-    losses = {copy.apply(total) for copy in copies}
+    losses = {copy.apply(total * 1) for copy in copies}
     assert len(losses) == 1
     return losses.pop()
 
 
-def train(fit: Any, copies: list[Any], shares: int) -> dict[str, list[float]]:
-    """All epochs; the history."""
+def train(fit: Any, copies: list[Any], shares: int, zeros: Callable[[int], Any] = array) -> dict[str, list[float]]:
+    """All epochs, with vectors of this kind; the history."""
     one = _member(fit, 0, {})
     reading = Reading(fit, [one], alone=True)
     history: dict[str, list[float]] = {}
@@ -54,10 +65,10 @@ def train(fit: Any, copies: list[Any], shares: int) -> dict[str, list[float]]:
         for copy in copies:
             copy.begin()
         for block, rows in batches(fit, epoch):
-            step(copies, block, rows, shares)
+            step(copies, block, rows, shares, zeros)
         logs = copies[-1].logs()
         if reading.scores:
-            total = numpy.zeros(copies[0].size, numpy.float32)
+            total = zeros(copies[0].size)
             for block, _ in reading.validation([one]):
                 for rows in numpy.array_split(numpy.arange(len(block)), 4):
                     copies[0].score(block, rows, total)

@@ -82,6 +82,19 @@ def test_averages_and_counters_are_the_same_in_all_copies() -> None:
     assert dividing.goes_on(fit, copies[0], dividing.learners(fit, 1, between="norm")[0])
 
 
+def test_vectors_may_be_tensors_where_the_module_is() -> None:
+    fit, found = fit_of((X[:-1], CLASSES[:-1]), batch_size=13, epochs=2, validation=32 / (ROWS - 1)), []
+    for zeros in (dividing.array, dividing.tensor):
+        copies = dividing.learners(fit, 2, between="norm")
+        found.append((dividing.train(fit, copies, 2, zeros), copies))
+        assert dividing.same(*copies)
+    assert found[0][0] == found[1][0]
+    assert dividing.same(found[0][1][0], found[1][1][0])
+    vector = dividing.tensor(copies[0].size)
+    copies[0].gradient(*dividing.batches(fit, 0)[0], 1.0, vector)
+    assert copies[0].optimizer.param_groups[0]["params"][0].grad.data_ptr() == vector.data_ptr(), "nothing is copied"
+
+
 def test_who_has_no_rows_counts_with_the_others() -> None:
     fit = fit_of()
     copies = dividing.learners(fit, 2, between="norm")

@@ -15,7 +15,7 @@ import pytest
 
 import tenfold
 import waiting
-from tenfold.errors import BadCall, TasksFailed
+from tenfold.errors import BadCall, RunDiffers, TasksFailed
 from tenfold.training import stations
 from tenfold.training.server import Server
 from tenfold.training.wires import Ticket
@@ -45,6 +45,25 @@ def test_the_same_weights_for_any_number_of_workers(workers: int, optimizer: str
     assert trained.model(numpy_to_torch(nets.X[:4])).shape == (4, 2)
 
 
+@pytest.mark.parametrize("exchange", ["ring", "gloo"])
+def test_the_same_weights_whichever_way_they_are_added_up(exchange: Any, alone: dict[str, Any]) -> None:
+    for workers in (1, 2, 3):
+        for one in alone.values():
+            fit = nets.fit(metrics=["accuracy"])
+            trained = tenfold.train(fit, one.params, workers=workers, exchange=exchange, progress=False)
+            assert nets.furthest(trained.weights, one.weights) < 1e-5
+            for name, values in trained.history.items():
+                numpy.testing.assert_allclose(values, one.history[name], rtol=1e-4, atol=1e-6)
+
+
+def test_a_run_goes_on_the_way_it_began(tmp_path: Path) -> None:
+    run = {"workers": 2, "run": tmp_path / "run", "progress": False}
+    began = tenfold.train(nets.fit(), PARAMS, exchange="ring", **run)
+    assert tenfold.train(nets.fit(), PARAMS, exchange="ring", **run).history == began.history
+    with pytest.raises(RunDiffers, match="exchange"):
+        tenfold.train(nets.fit(), PARAMS, **run)
+
+
 def numpy_to_torch(array: numpy.ndarray) -> Any:
     import torch
 
@@ -55,7 +74,9 @@ def test_accumulated_and_clipped() -> None:
     whole = tenfold.train(nets.fit(), PARAMS, workers=1, clip=0.1, progress=False)
     pieces = tenfold.train(nets.fit(), PARAMS, workers=2, clip=0.1, accumulate=3, progress=False)
     free = tenfold.train(nets.fit(), PARAMS, workers=2, progress=False)
+    gloo = tenfold.train(nets.fit(), PARAMS, workers=2, clip=0.1, accumulate=3, exchange="gloo", progress=False)
     assert nets.furthest(whole.weights, pieces.weights) < 1e-5
+    assert nets.furthest(whole.weights, gloo.weights) < 1e-5
     assert nets.furthest(whole.weights, free.weights) > 1e-3, "or the norm was never above it"
 
 
@@ -70,11 +91,13 @@ def test_early_stopping_restores_the_best() -> None:
     assert nets.furthest(two.weights, one.weights) < 1e-4
 
 
+@pytest.mark.parametrize("exchange", [None, "gloo"])
 @pytest.mark.parametrize("act", ["kill", "stop"])
-def test_the_others_go_on_without_one_and_nothing_is_lost(act: str, tmp_path: Path) -> None:
+def test_the_others_go_on_without_one_and_nothing_is_lost(act: str, exchange: Any, tmp_path: Path) -> None:
     fit = nets.fit(nets.build_slow, epochs=12)
     calm = tenfold.train(fit, dict(PARAMS, folder=str(tmp_path), act="calm"), workers=3, progress=False)
-    lost = tenfold.train(fit, dict(PARAMS, folder=str(tmp_path), act=act, waits=True), workers=3, progress=False)
+    params = dict(PARAMS, folder=str(tmp_path), act=act, waits=True)
+    lost = tenfold.train(fit, params, workers=3, exchange=exchange, progress=False)
     assert (tmp_path / act).exists()
     assert nets.furthest(lost.weights, calm.weights) < 1e-5
     numpy.testing.assert_allclose(lost.history["loss"], calm.history["loss"], rtol=1e-4)
@@ -249,9 +272,18 @@ def test_updates_are_counted_once_when_a_worker_is_killed_while_it_scores(tmp_pa
         ({"checkpoint": 5}, "there is nowhere to write it without run="),
         ({"workers": 2, "engine": "serial"}, "workers=2: only 1 can work at once here"),
         ({"staleness": 3}, "only with how="),
+        ({"exchange": "mail"}, "exchange='mail': expected one of 'ring', 'gloo', 'nccl', or None"),
+        ({"exchange": "nccl"}, "exchange='nccl' and gpus=0: it is for workers that have a GPU each"),
+        ({"exchange": "gloo", "how": "asynchronous"}, "exchange='gloo': only with how="),
         ({"average_every": 0, "how": "asynchronous"}, "average_every=0: expected a whole number above 0"),
     ],
 )
 def test_bad_calls(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(BadCall, match=words):
         tenfold.train(nets.fit(), PARAMS, progress=False, **settings)
+
+
+def test_groups_of_pytorch_are_refused_for_other_frameworks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    with pytest.raises(BadCall, match=r"exchange='gloo' and Keras on \w+: only PyTorch adds up gradients so"):
+        tenfold.train(nets.fit(nets.build_keras), workers=2, exchange="gloo", progress=False)

@@ -2,38 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-from pathlib import Path
 from typing import Any
 
+import backends
 import pytest
 
-import scripts
-
 BACKENDS = ("tensorflow", "jax", "torch")
-VARIABLES = scripts.HASTY | {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"}
-_SCRIPT = """
-    import sys
-    sys.path.insert(0, {folder!r})
-    import trained_keras
-    trained_keras.main(".")
-"""
 
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What each backend's process has found; all of them at once."""
-    text = _SCRIPT.format(folder=str(Path(__file__).parent))
-    with contextlib.ExitStack() as stack:
-        running = {}
-        for backend in BACKENDS:
-            folder, variables = tmp_path_factory.mktemp(backend), VARIABLES | {"KERAS_BACKEND": backend}
-            running[backend] = stack.enter_context(scripts.started(folder, text, variables))
-        ended = {backend: script.end(200) for backend, script in running.items()}
-    for backend, one in ended.items():
-        assert one.status == 0, f"{backend}:\n{one.err}"
-    return {backend: json.loads(one.out) for backend, one in ended.items()}
+    """What each backend's process has found."""
+    return backends.answers("trained_keras", BACKENDS, tmp_path_factory)
 
 
 @pytest.mark.slow

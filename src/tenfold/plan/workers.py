@@ -1,8 +1,8 @@
 """How many workers train one model on one machine, where nobody has said it: decided from the first steps of each.
 
 One worker with everything comes first. Then one with fewer cores, whose threads need not wait for each other; then more
-workers. Either is tried only where so much is left that it can pay, and only as long as each was faster than those
-before.
+workers; then one again, whose process has several devices. Each is tried only where so much is left that it can pay,
+and only as long as each of its kind was faster than those before.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ FASTER = 1.1  # times the steps a second: less could be chance, and more workers
 LEANER = 1.03  # the same of fewer cores, which are better where they are as fast
 PAYS = 5.0  # times what it costs to try: so much could be saved, at best
 FEWER_SAVE = 1 / 3  # of the time, at best: TensorFlow's 890 steps/s of a small net on two cores were 1,360 on one
+OTHERWISE_SAVES = 1 / 3  # the same of GPUs that belong to one process, compared with as many processes
+HOST_DEVICES_SAVE = 0.1  # the same of cores as devices: a small net took half as many steps a second on two
 LONG = 0.01  # seconds of a step for which threads pay: fewer are not tried
 SHORT = 0.0015  # seconds of a step that is not divided: two workers needed 0.8 ms to meet, besides half of the step
 DOUBLED_TO = 16  # workers; beyond, numbers are four times the last, so that there are five at the most up to 256
@@ -34,9 +36,17 @@ class Candidate:
     """Cores for each."""
     gpus: float = 0
     """GPUs for each."""
+    devices: int = 1
+    """Among which each divides its batches: that many GPUs, or parts of its cores."""
+
+    @property
+    def parts(self) -> int:
+        """That a batch is divided into."""
+        return self.workers * self.devices
 
     def __str__(self) -> str:
-        has = _count(self.gpus, "GPU") if self.gpus else _count(self.cpus, "core")
+        own = _count(self.devices, "device") if self.devices > 1 else _count(self.cpus, "core")
+        has = _count(self.gpus, "GPU") if self.gpus else own
         return f"{_count(self.workers, 'worker')} with {has}{' each' if self.workers > 1 else ''}"
 
 
@@ -50,6 +60,8 @@ class Timing:
     """Seconds that it took to find that out, from a worker's start."""
     left: int
     """Steps that were still to be taken."""
+    takes_devices: bool = False
+    """Whether one process may have several for this model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +95,18 @@ def candidates(machine: Machine, needs: Needs, cpus: float | None, most: int | N
         if count == 1 or _fits(machine, Needs(each, needs.gpus, needs.memory), count):
             found.append(Candidate(count, each, needs.gpus))
     fewer = [] if cpus or needs.gpus else [Candidate(1, each) for each in _fewer(found[0].cpus)]
-    return [found[0], *fewer, *found[1:]]
+    return [found[0], *fewer, *found[1:], *_with_devices(machine, needs, cpus)]
+
+
+def _with_devices(machine: Machine, needs: Needs, cpus: float | None) -> Iterator[Candidate]:
+    """One worker whose process has several: GPUs, or all cores."""
+    each = cpus or share(machine.cpus, 1)
+    if needs.gpus == 1:
+        for count in _numbers(sum(gpu.share >= 1 for gpu in machine.gpus)):
+            if count > 1 and _fits(machine, Needs(each, count, needs.memory), 1):
+                yield Candidate(1, each, count, count)
+    elif not needs.gpus and not cpus and each >= 2:
+        yield Candidate(1, each, 0, min(int(each), DOUBLED_TO))
 
 
 def decide(among: Sequence[Candidate], timings: Mapping[Candidate, Timing]) -> Verdict:
@@ -96,43 +119,60 @@ def decide(among: Sequence[Candidate], timings: Mapping[Candidate, Timing]) -> V
     best = first
     for candidate, timing in timings.items():
         best = candidate if timing.pace > _wanted(candidate) * timings[best].pace else best
-    reasons = [_compared(timings, best)]
+    reasons: dict[str, list[str]] = {}
     for following in _following(among, timings, best):
         against = _against(following, best, timings)
         if not against:
             return Verdict(following, settled=False)
-        reasons.append(against)
-    return Verdict(best, settled=True, why="; ".join(reasons))
+        reasons.setdefault(against, []).append(str(following))
+    told = [why.format(" or ".join(names)) for why, names in reasons.items()]
+    return Verdict(best, settled=True, why="; ".join([_compared(timings, best), *told]))
 
 
 def _following(among: Sequence[Candidate], timings: Mapping[Candidate, Timing], best: Candidate) -> Iterator[Candidate]:
-    """The next with fewer cores, and the next with more workers, where the last of them was faster."""
+    """The next of each kind, where the last of it was faster."""
     places = {candidate: place for place, candidate in enumerate(among)}
     last = max(places[candidate] for candidate in timings)
-    for more in (False, True):
-        tried = [one for one in timings if (one.workers > 1) is more and one is not among[0]]
-        coming = [one for one in among[last + 1 :] if (one.workers > 1) is more]
+    kinds = ["fewer", "more", *(["devices"] if timings[among[0]].takes_devices else [])]
+    for kind in kinds:
+        tried = [one for one in timings if _kind(one) == kind and one is not among[0]]
+        coming = [one for one in among[last + 1 :] if _kind(one) == kind and one.parts >= best.parts]
         if coming and (not tried or tried[-1] == best):
             yield coming[0]
 
 
+def _kind(candidate: Candidate) -> str:
+    if candidate.devices > 1:
+        return "devices"
+    return "more" if candidate.workers > 1 else "fewer"
+
+
 def _against(following: Candidate, best: Candidate, timings: Mapping[Candidate, Timing]) -> str:
-    """Why it is not tried, in words; nothing where it is."""
-    timing, more = timings[best], following.workers > 1
+    """Why it is not tried, in words with a gap for its name; nothing where it is."""
+    timing, kind = timings[best], _kind(following)
     step = 1 / timing.pace
-    if more and step < SHORT:
+    if kind != "fewer" and step < SHORT:
         return f"a step of {1000 * step:.2g} ms is too short to divide"
-    if not more and step > LONG:
+    if kind == "fewer" and step > LONG:
         return f"a step of {1000 * step:.2g} ms is long enough for threads"
     left, cost = timing.left * step, 2 * list(timings.values())[-1].spent  # to try, and to begin again
-    saved = left * (1 - best.workers / following.workers if more else FEWER_SAVE)
-    if saved >= PAYS * cost:
+    if left * _saves(following, best) >= PAYS * cost:
         return ""
-    return f"about {_seconds(left)} were left, and to try {following} could take {_seconds(cost)}"
+    return f"about {_seconds(left)} were left, and to try {{}} could take {_seconds(cost)}"
+
+
+def _saves(following: Candidate, best: Candidate) -> float:
+    """A part of the time, at best."""
+    kind, divided = _kind(following), 1 - best.parts / following.parts
+    if kind == "fewer":
+        return FEWER_SAVE
+    if kind == "more":
+        return divided
+    return max(divided, OTHERWISE_SAVES) if following.gpus else HOST_DEVICES_SAVE
 
 
 def _wanted(candidate: Candidate) -> float:
-    return FASTER if candidate.workers > 1 else LEANER
+    return LEANER if _kind(candidate) == "fewer" else FASTER
 
 
 def _fewer(cpus: float) -> Iterator[float]:
@@ -162,8 +202,9 @@ def _compared(timings: Mapping[Candidate, Timing], best: Candidate) -> str:
     """The best first, then the others, with their numbers."""
     order = [best, *(candidate for candidate in timings if candidate != best)]
     words = "; ".join(f"{candidate}: {_pace(timings[candidate].pace)}" for candidate in order)
-    close = any(one.workers > 1 and timing.pace > timings[best].pace for one, timing in timings.items())
-    return words + (f" (more workers are taken where they are {FASTER:g} times as fast)" if close else "")
+    close = {_kind(one) for one, timing in timings.items() if timing.pace > timings[best].pace} - {"fewer"}
+    what = "more workers" if "more" in close else "several devices"
+    return words + (f" ({what} are taken where they are {FASTER:g} times as fast)" if close else "")
 
 
 def _count(number: float, what: str) -> str:

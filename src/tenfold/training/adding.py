@@ -14,6 +14,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy
 
@@ -24,6 +25,8 @@ ASK_EVERY = 0.002  # seconds between two questions whether the others are still 
 _LINE = 8  # counters in a cache line: each worker's own, so that writing one disturbs nobody
 
 
+Vector = Any
+"""One run of float32: an array, or a tensor of PyTorch, which may be on a GPU."""
 Ask = Callable[[Callable[[], list[int]]], None]
 """Called while a worker waits, with a function that tells which ranks are missing; raises where that is pointless."""
 
@@ -31,7 +34,7 @@ Ask = Callable[[Callable[[], list[int]]], None]
 class Slots(ABC):
     """Where the vectors of some workers are added up, and this worker's place among them."""
 
-    slot: numpy.ndarray
+    slot: Vector
     """Where this worker's vector goes."""
 
     def __init__(self, rank: int, count: int) -> None:
@@ -43,9 +46,10 @@ class Slots(ABC):
         return rows[len(rows) * self.rank // self.count : len(rows) * (self.rank + 1) // self.count]
 
     @abstractmethod
-    def add(self, turn: int, ask: Ask) -> numpy.ndarray:
+    def add(self, turn: int, ask: Ask) -> Vector:
         """The sum of all slots, when all are there; valid until the next turn. Turns count from 1.
 
+        An array may be read by others, too; a tensor is this worker's own, and may be the slot.
         When `ask` has raised, this worker may be the only one that does not have the sum.
         """
 
@@ -75,7 +79,7 @@ class Shared(Slots):
         cuts = [size * part // count for part in range(count + 1)]
         self._slice = slice(cuts[rank], cuts[rank + 1])
 
-    def add(self, turn: int, ask: Ask) -> numpy.ndarray:
+    def add(self, turn: int, ask: Ask) -> Vector:
         if self.count == 1:
             return self.slot
         self._reach(self._arrived, turn, ask)

@@ -2,10 +2,15 @@
 
 Its values are arrays beside the model's variables, and every step is a pure function of them. A program is compiled
 for each number of rows that comes: that of a whole share, and that of the last one of an epoch.
+
+Where the process has several devices, each holds all values, and the rows of a batch are cut evenly among them: XLA
+divides the program, adds gradients up itself, and computes what one device would, batch norm and random numbers too.
+Rows that cannot be cut evenly are computed by every device.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tenfold.frameworks.jax import quick_compilations
 from tenfold.fuse import blueprint
@@ -28,6 +34,8 @@ if TYPE_CHECKING:
 
 AT_ONCE = 64  # steps that one call can take; the program is the same for fewer
 
+ROWS = "rows"
+"""The axis of the mesh, where there are several devices."""
 State = tuple[list[Any], list[Any], list[Any], list[Any], list[Any]]
 """Values of what is trained, of averages, counters, seeds, and the optimizer's."""
 
@@ -35,19 +43,24 @@ State = tuple[list[Any], list[Any], list[Any], list[Any], list[Any]]
 class JaxLearner(KerasLearner):
     """One copy of a model."""
 
-    def __init__(self, fit: Fit, member: Member, built: Any) -> None:
+    takes_devices = True
+
+    def __init__(self, fit: Fit, member: Member, built: Any, devices: Sequence[Any] = ()) -> None:
         with quick_compilations():
             super().__init__(fit, member, built)
-        self._blocks = Held(_on_device)
+        self._mesh = Mesh(numpy.array(devices), [ROWS]) if devices else None
+        self._blocks = Held(self._on_device)
         self._state: State
         self._spread()
-        self._vector_of = jax.jit(self._vector)
-        self._total_of = jax.jit(self._total, donate_argnums=0)
-        self._step_of = jax.jit(self._step, donate_argnums=0)
-        self._steps_of = jax.jit(self._steps, donate_argnums=0)
+        # What comes out lies where it lay, or the next step would be another program.
+        jit = functools.partial(jax.jit, out_shardings=self._placed())
+        self._vector_of = jit(self._vector)
+        self._total_of = jit(self._total, donate_argnums=0)
+        self._step_of = jit(self._step, donate_argnums=0)
+        self._steps_of = jit(self._steps, donate_argnums=0)
         self._slow_in_a_loop: bool | None = None
-        self._advance_of = jax.jit(self._advance, donate_argnums=0)
-        self._scores_of = jax.jit(self._scores)
+        self._advance_of = jit(self._advance, donate_argnums=0)
+        self._scores_of = jit(self._scores)
 
     def gradient(self, block: Columns, rows: numpy.ndarray, share: float, into: numpy.ndarray) -> None:
         into[:] = 0
@@ -131,14 +144,38 @@ class JaxLearner(KerasLearner):
         known = self._variables
         groups = (known.trained, known.averages, known.counters, known.seeds, known.optimizer)
         first, *rest = ([jnp.array(variable.value, copy=True) for variable in group] for group in groups)
-        self._state = (first, *rest)  # type: ignore[assignment]
+        self._state = self._everywhere((first, *rest))
+
+    # -- devices --------------------------------------------------------------------------------------------------
+
+    def _placed(self, *axes: str) -> NamedSharding | None:
+        """Along the axes of the mesh; without one, on all devices."""
+        return None if self._mesh is None else NamedSharding(self._mesh, PartitionSpec(*axes))
+
+    def _everywhere(self, arrays: Any) -> Any:
+        return arrays if self._mesh is None else jax.device_put(arrays, self._placed())
+
+    def _on_device(self, block: Columns) -> Any:
+        x, y, *weight = blueprint.standard(block)
+        found = (x, y, weight[0] if weight else None)
+        return mapped(lambda array: None if array is None else self._everywhere(jnp.asarray(array)), found)
+
+    def _taken(self, data: Any, rows: Any) -> Any:
+        """These rows of the data, each device its own."""
+        divides = self._mesh is not None and len(rows) % self._mesh.size == 0
+
+        def take(array: Any) -> Any:
+            found = jnp.take(array, rows, axis=0)
+            return jax.lax.with_sharding_constraint(found, self._placed(ROWS)) if divides else found
+
+        return mapped(lambda array: None if array is None else take(array), data)
 
     # -- compiled -------------------------------------------------------------------------------------------------
 
     def _passed(self, state: State, data: Any, rows: Any, share: Any) -> tuple[Passed, list[Any]]:
         """What comes of some rows, and the gradient."""
         trained, averages, counters, seeds, optimizer = state
-        batch = _taken(data, rows)
+        batch = self._taken(data, rows)
 
         def loss(values: list[Any]) -> tuple[Any, Any]:
             found = self._pass([*values, *averages, *counters, *seeds], batch, share, len(rows), training=True)
@@ -204,17 +241,7 @@ class JaxLearner(KerasLearner):
 
     def _scores(self, state: State, data: Any, rows: Any, share: Any) -> Any:
         values = list(itertools.chain(*state[:4]))
-        return self._pass(values, _taken(data, rows), share, len(rows), training=False).sums
-
-
-def _on_device(block: Columns) -> Any:
-    x, y, *weight = blueprint.standard(block)
-    found = (x, y, weight[0] if weight else None)
-    return mapped(lambda array: None if array is None else jnp.asarray(array), found)
-
-
-def _taken(data: Any, rows: Any) -> Any:
-    return mapped(lambda array: None if array is None else jnp.take(array, rows, axis=0), data)
+        return self._pass(values, self._taken(data, rows), share, len(rows), training=False).sums
 
 
 def _rows(rows: numpy.ndarray) -> numpy.ndarray:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 class KerasLearner(ABC):
     """One copy of a compiled Keras model."""
 
+    takes_devices = False
+    device: Any = None
+
     def __init__(self, fit: Fit, member: Member, built: Any) -> None:
         self._model = built
         self._index = member.index
@@ -143,6 +146,14 @@ class KerasLearner(ABC):
             seed, drawn = (int(value) for value in _array(variable).reshape(-1))
             own = number(seed & 0xFFFFFFFF, self._index) & 0x7FFFFFFF  # some backends keep it as int32
             variable.assign(numpy.array([own, drawn], str(variable.dtype)))
+
+
+def too_few(devices: int, there: str) -> str:
+    """What is said where a process has not as many as it was to have."""
+    return (
+        f"devices={devices}: {there} in this process, and its devices are fixed when it starts; "
+        'engine="local" starts one for each worker'
+    )
 
 
 def standard(block: Columns) -> Columns:

@@ -12,7 +12,8 @@ import torch
 from tenfold.fuse.building import Member
 from tenfold.fuse.columns import Columns, mapped
 from tenfold.fuse.reading import Held
-from tenfold.fuse.torch_step import Randomness
+from tenfold.fuse.torch_step import Randomness, in_place
+from tenfold.training.adding import Vector
 from tenfold.training.keras_pass import Passed, cut, flat
 from tenfold.training.learner_keras import KerasLearner, standard
 
@@ -26,9 +27,10 @@ class KerasTorchLearner(KerasLearner):
     def __init__(self, fit: Fit, member: Member, built: Any) -> None:
         self._randomness = Randomness()  # dropout draws from the process's random numbers
         super().__init__(fit, member, built)
+        self.device = next((variable.value.device for variable in self._variables.trained), torch.device("cpu"))
         self._blocks = Held(_tensors)
 
-    def gradient(self, block: Columns, rows: numpy.ndarray, share: float, into: numpy.ndarray) -> None:
+    def gradient(self, block: Columns, rows: numpy.ndarray, share: float, into: Vector) -> None:
         into[:] = 0
         if not len(rows):
             return
@@ -39,14 +41,16 @@ class KerasTorchLearner(KerasLearner):
             _assign(known.seeds, passed.seeds)  # the next piece of a batch draws other numbers
             averages = [share * one for one in passed.averages]
             growth = [share * (new - old.value) for new, old in zip(passed.counters, known.counters, strict=True)]
-            into[:] = flat([*gradients, *averages, *growth, passed.sums]).cpu().numpy()
+            in_place(into).copy_(flat([*gradients, *averages, *growth, passed.sums]))
 
-    def _apply(self, total: numpy.ndarray) -> None:
-        import keras
+    def apply(self, total: Vector) -> float:
+        self._apply(total)
+        return self._note(self._sums_of(total))
 
+    def _apply(self, total: Vector) -> None:
         known = self._variables
         with torch.no_grad():
-            vector = keras.ops.convert_to_tensor(numpy.array(total))
+            vector = in_place(total).to(self.device, copy=True)
             _assign(known.averages, cut(vector, known.averages, self.gradient_size))
             growth = cut(torch.round(vector), known.counters, self.weights_size)
             _assign(known.counters, [old.value + one for old, one in zip(known.counters, growth, strict=True)])
@@ -71,6 +75,18 @@ class KerasTorchLearner(KerasLearner):
 
         with torch.no_grad():
             _assign(self._variables.learned, cut(keras.ops.convert_to_tensor(run), self._variables.learned))
+
+    def score(self, block: Columns, rows: numpy.ndarray | None, into: Vector) -> None:
+        sums = numpy.zeros(self.sums_size, numpy.float32)
+        super().score(block, rows, sums)
+        vector = in_place(into)
+        vector[-len(sums) :] += torch.from_numpy(sums).to(vector.device)
+
+    def logs(self, total: Vector | None = None) -> dict[str, float]:
+        return super().logs(None if total is None else self._sums_of(total))
+
+    def _sums_of(self, vector: Vector) -> numpy.ndarray:
+        return in_place(vector)[-self.sums_size :].cpu().numpy()  # type: ignore[no-any-return]
 
     def _score(self, block: Columns, rows: numpy.ndarray, share: float) -> numpy.ndarray:
         self._model.eval()

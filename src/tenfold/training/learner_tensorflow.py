@@ -32,7 +32,7 @@ NUMBER = tensorflow.TensorSpec([], tensorflow.float32)
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
+class Block:
     """A block of data, held as tensors."""
 
     tensors: list[Any]
@@ -48,9 +48,11 @@ class _Block:
 class TensorFlowLearner(KerasLearner):
     """One copy of a model."""
 
+    takes_devices = True
+
     def __init__(self, fit: Fit, member: Member, built: Any) -> None:
         super().__init__(fit, member, built)
-        self._blocks = Held(_tensors)
+        self._blocks = Held(tensors)
         self._compiled: dict[Any, Any] = {}
         vector = tensorflow.TensorSpec([self.size], tensorflow.float32)
         self._take = tensorflow.function(self._take_total, input_signature=[vector], autograph=False)
@@ -98,8 +100,8 @@ class TensorFlowLearner(KerasLearner):
     def _passed(self, data: Any, rows: Any, share: Any, *, training: bool) -> tuple[Passed, list[Any] | None]:
         """What comes of some rows; and the gradient, in training."""
         known = self._variables
-        batch = mapped(lambda tensor: None if tensor is None else tensorflow.gather(tensor, rows), data)
-        values = [tensorflow.convert_to_tensor(variable.value) for variable in known.state]
+        batch = self._taken(data, rows)
+        values = self._values()
         count = tensorflow.cast(tensorflow.shape(rows)[0], tensorflow.float32)
         if not training:
             return self._pass(values, batch, share, count, training=False), None
@@ -111,6 +113,13 @@ class TensorFlowLearner(KerasLearner):
         zeros = tensorflow.UnconnectedGradients.ZERO
         found = tape.gradient(loss, trained, unconnected_gradients=zeros)
         return passed, self._scaled([tensorflow.convert_to_tensor(one) for one in found], back=True)
+
+    def _taken(self, data: Any, rows: Any) -> Any:
+        return mapped(lambda tensor: None if tensor is None else tensorflow.gather(tensor, rows), data)
+
+    def _values(self) -> list[Any]:
+        """What a pass reads."""
+        return [tensorflow.convert_to_tensor(variable.value) for variable in self._variables.state]
 
     def _scaled(self, gradients: list[Any], *, back: bool = False) -> list[Any]:
         """As the optimizer wants them, where it scales the loss; or back."""
@@ -124,15 +133,20 @@ class TensorFlowLearner(KerasLearner):
         ]
 
     def _vector(self, rows: Any, share: Any, data: Any) -> Any:
+        vector, seeds = self._vector_of(rows, share, data)
+        _assign(self._variables.seeds, seeds)  # the next piece of a batch draws other numbers
+        return vector
+
+    def _vector_of(self, rows: Any, share: Any, data: Any) -> tuple[Any, Sequence[Any]]:
+        """With the seeds that come next."""
         known = self._variables
         passed, gradients = self._passed(data, rows, share, training=True)
-        _assign(known.seeds, passed.seeds)  # the next piece of a batch draws other numbers
         averages = [share * tensorflow.cast(one, tensorflow.float32) for one in passed.averages]
         growth = [
             share * tensorflow.cast(new - old.value, tensorflow.float32)
             for new, old in zip(passed.counters, known.counters, strict=True)
         ]
-        return flat([*(gradients or ()), *averages, *growth, passed.sums])
+        return flat([*(gradients or ()), *averages, *growth, passed.sums]), passed.seeds
 
     def _take_total(self, total: Any) -> None:
         known = self._variables
@@ -183,14 +197,15 @@ def _with_data(function: Callable[..., Any], form: Any, *given: Any) -> Any:
     return function(*given[: len(given) - count], nested(form, given[len(given) - count :]))
 
 
-def _tensors(block: Columns) -> _Block:
+def tensors(block: Columns) -> Block:
+    """Held so."""
     found = standard(block)
     columns = (found.x, found.y, found.weight)
     arrays = [numpy.ascontiguousarray(array) for array in leaves(columns) if array is not None]
     tensors = [tensorflow.convert_to_tensor(array) for array in arrays]
     specs = [tensorflow.TensorSpec([None, *tensor.shape[1:]], tensor.dtype) for tensor in tensors]
     form = mapped(lambda array: None if array is None else True, columns)
-    return _Block(tensors, specs, form, (repr(form), *specs))
+    return Block(tensors, specs, form, (repr(form), *specs))
 
 
 def _rows(rows: numpy.ndarray) -> numpy.ndarray:

@@ -1,6 +1,7 @@
 """A module of PyTorch, with its own loss and optimizer, as one copy among several.
 
-The vector is memory that gradients live in: `backward` adds to it where it is, and no gradient is copied.
+The vector is memory that gradients live in: `backward` adds to it where it is, and no gradient is copied. It is an
+array, or a tensor on the module's own device, of which only the sums of loss and metrics are copied from there.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from tenfold.fuse.building import Member
 from tenfold.fuse.columns import Columns
 from tenfold.fuse.result import Weights
 from tenfold.fuse.torch_plain import unpacked
-from tenfold.fuse.torch_step import Blocks, Objective, Randomness, arguments, as_array, batch, computing
+from tenfold.fuse.torch_step import Blocks, Objective, Randomness, arguments, as_array, batch, computing, in_place
+from tenfold.training.adding import Vector
 
 if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
@@ -28,12 +30,15 @@ COUNTERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
 class TorchLearner:
     """One copy of a module."""
 
+    takes_devices = False
+
     def __init__(self, fit: Fit, member: Member, built: Any, precision: str | None = None) -> None:
         self._module, loss, self.optimizer, self._schedule = unpacked(built)
         self._objective = Objective(loss, fit.metrics)
         for data in (fit.training, fit.validation_columns):
             self._objective.check(data)
         self._blocks = Blocks(self._module)
+        self.device = self._blocks.device
         self._precision = precision
         self._randomness = Randomness()
         self._index = member.index
@@ -50,16 +55,17 @@ class TorchLearner:
         self.weights_size = self.gradient_size + sum(buffer.numel() for buffer in self._averages)
         self.sums_size = len(self._sums)
         self.size = self.weights_size + sum(buffer.numel() for buffer in self._counters) + self.sums_size
-        self._vector: numpy.ndarray | None = None  # where gradients are now
+        self._vector: Any = None  # where gradients are now
         self._total = numpy.zeros(self.size, numpy.float32)
 
     # -- training -------------------------------------------------------------------------------------------------
 
-    def gradient(self, block: Columns, rows: numpy.ndarray, share: float, into: numpy.ndarray) -> None:
+    def gradient(self, block: Columns, rows: numpy.ndarray, share: float, into: Vector) -> None:
         into[:] = 0
         if not len(rows):
             return
-        self._use(into)
+        vector = in_place(into)
+        self._use(vector)
         before = [buffer.clone() for buffer in self._averages]
         counters = [buffer.clone() for buffer in self._counters]
         self._module.train()
@@ -68,37 +74,40 @@ class TorchLearner:
             loss, scores = self._forward(data)
             (loss if self._sums_rows else loss * share).backward()
         with torch.no_grad():
-            vector = torch.from_numpy(into)
-            if self._own_gradients:
+            if self._apart_from(vector):
                 self._collect(vector)
             place = self.gradient_size
             for buffer, old in zip(self._averages, before, strict=True):
-                torch.mul(buffer.reshape(-1), share, out=vector[place : place + buffer.numel()])
+                vector[place : place + buffer.numel()] = buffer.reshape(-1) * share
                 buffer.copy_(old)
                 place += buffer.numel()
             for buffer, old in zip(self._counters, counters, strict=True):
                 vector[place : place + buffer.numel()] = (buffer - old).reshape(-1) * share
                 buffer.copy_(old)
                 place += buffer.numel()
-        into[place:] = self._added(loss.detach(), scores, len(rows), share)
+            for number, value in enumerate(self._added(loss.detach(), scores, len(rows), share)):
+                vector[place + number] = value
 
-    def apply(self, total: numpy.ndarray) -> float:
-        numpy.copyto(self._total, total)  # an optimizer may change gradients, and the others read this sum
-        self._use(self._total)
+    def apply(self, total: Vector) -> float:
+        if isinstance(total, numpy.ndarray):  # an optimizer may change gradients, and the others read this sum
+            numpy.copyto(self._total, total)
+            total = self._total
+        vector = in_place(total)
+        self._use(vector)
         with torch.no_grad():
-            vector = torch.from_numpy(self._total)
-            if self._own_gradients:
+            if self._apart_from(vector):
                 self._spread(vector)
             place = self.gradient_size
             for buffer in self._averages:
                 buffer.copy_(vector[place : place + buffer.numel()].view_as(buffer))
                 place += buffer.numel()
             for buffer in self._counters:
-                buffer += vector[place : place + buffer.numel()].view_as(buffer).round().to(buffer.dtype)
+                buffer += vector[place : place + buffer.numel()].view_as(buffer).round().to(buffer)
                 place += buffer.numel()
         self.optimizer.step()
-        self._sums += total[place:]
-        return float(total[place] / total[-1])
+        sums = vector[place:].cpu().numpy()
+        self._sums += sums
+        return float(sums[0] / sums[-1])
 
     def steps(self, block: Columns, batches: Sequence[numpy.ndarray]) -> Sequence[float]:
         data, found = self._blocks.tensors(block), []
@@ -121,18 +130,19 @@ class TorchLearner:
         self._sums += [*counts @ values, counts.sum()]
         return values[:, 0].tolist()  # type: ignore[no-any-return]
 
-    def score(self, block: Columns, rows: numpy.ndarray | None, into: numpy.ndarray) -> None:
+    def score(self, block: Columns, rows: numpy.ndarray | None, into: Vector) -> None:
         everything = numpy.arange(len(block), dtype=numpy.int32) if rows is None else rows
         self._module.eval()
         with self._randomness, torch.no_grad():
             loss, scores = self._forward(batch(self._blocks.tensors(block), self._blocks.rows(everything)))
         share = len(everything) / self._batch_size  # of the batches that one process would score at a time
-        into[-len(self._sums) :] += self._added(loss, scores, len(everything), share)
+        for place, value in enumerate(self._added(loss, scores, len(everything), share), -len(self._sums)):
+            into[place] += float(value)
 
-    def _added(self, loss: Any, scores: Sequence[Any], count: int, share: float) -> list[float]:
+    def _added(self, loss: Any, scores: Sequence[Any], count: int, share: float) -> list[Any]:
         """What so many rows add to the sums: a batch's loss counts by all of its rows, also where it is a sum."""
         by = count / share if self._sums_rows else count
-        return [float(loss) * by, *(float(value) * count for value in scores), count]
+        return [_number(loss) * by, *(_number(value) * count for value in scores), count]
 
     def _forward(self, data: Any) -> tuple[Any, list[Any]]:
         x, y, weight = data
@@ -143,21 +153,20 @@ class TorchLearner:
 
     # -- gradients in the vector ----------------------------------------------------------------------------------
 
-    @property
-    def _own_gradients(self) -> bool:
-        """Whether gradients cannot lie in the vector: it is of float32, in this machine's memory."""
-        return any(p.dtype != torch.float32 or p.device.type != "cpu" for p in self._trained)
+    def _apart_from(self, vector: Any) -> bool:
+        """Whether gradients cannot lie in the vector, which is of another type, or elsewhere."""
+        return any(p.dtype != vector.dtype or p.device != vector.device for p in self._trained)
 
-    def _use(self, vector: numpy.ndarray) -> None:
+    def _use(self, vector: Any) -> None:
         """Let the gradients of the module be parts of this vector."""
-        if self._own_gradients:
+        if self._apart_from(vector):
             self.optimizer.zero_grad()
             return
-        if self._vector is not None and self._vector.__array_interface__ == vector.__array_interface__:
+        if self._vector is not None and self._vector.data_ptr() == vector.data_ptr():
             return
-        whole, place = torch.from_numpy(vector), 0
+        place = 0
         for parameter in self._trained:
-            parameter.grad = whole[place : place + parameter.numel()].view_as(parameter)
+            parameter.grad = vector[place : place + parameter.numel()].view_as(parameter)
             place += parameter.numel()
         self._vector = vector
 
@@ -179,8 +188,8 @@ class TorchLearner:
     def begin(self) -> None:
         self._sums[:] = 0
 
-    def logs(self, total: numpy.ndarray | None = None) -> dict[str, float]:
-        sums = self._sums if total is None else total[-len(self._sums) :]
+    def logs(self, total: Vector | None = None) -> dict[str, float]:
+        sums = self._sums if total is None else in_place(total)[-len(self._sums) :].cpu().numpy()
         return {name: float(value / sums[-1]) for name, value in zip(self._objective.names, sums, strict=False)}
 
     def close(self, logs: dict[str, float]) -> None:
@@ -231,6 +240,13 @@ class TorchLearner:
             for tensor in (*self._trained, *self._averages):
                 tensor.copy_(vector[place : place + tensor.numel()].view_as(tensor))
                 place += tensor.numel()
+
+
+def _number(value: Any) -> Any:
+    """Of this machine; or a tensor where it is, so that no device is waited for."""
+    if isinstance(value, torch.Tensor) and value.device.type != "cpu":
+        return value.detach().float()
+    return float(value)
 
 
 def sums_rows(loss: Any, data: Columns) -> bool:

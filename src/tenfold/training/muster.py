@@ -29,6 +29,8 @@ class Arrival:
     """How far its copy of the model is."""
     size: int = 0
     """Numbers that its model and the sums of an epoch are: what asynchronous workers add to."""
+    gpu: str = ""
+    """Where PyTorch has its gradients, if NCCL reaches them there: a name that no other GPU has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +74,9 @@ class Muster:
     @property
     def is_one_machine(self) -> bool:
         return len({arrival.host for arrival in self.arrivals}) == 1
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether each worker has one of its own, for NCCL."""
+        found = {arrival.gpu for arrival in self.arrivals}
+        return "" not in found and len(found) == len(self.arrivals)

@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from tenfold.errors import BadCall
 from tenfold.fuse.building import Member, construct, kind_of
+from tenfold.nursery import used
 from tenfold.training.port import Learner
 
 if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
 
 
-def learner(fit: Fit, member: Member, precision: str | None = None) -> Learner:
-    """Built as everywhere, from the seed: so all workers begin with the same weights."""
+def learner(fit: Fit, member: Member, precision: str | None = None, devices: int = 1) -> Learner:
+    """Built as everywhere, from the seed: so all workers begin with the same weights.
+
+    Learners that take no devices leave all but one alone.
+    """
+    if devices == 1 or on_torch(fit):
+        return _built(fit, member, precision)
+    import keras
+
+    if keras.backend.backend() == "tensorflow":
+        from tenfold.training.learner_mirrored import mirrored
+
+        strategy = mirrored(devices)
+        with strategy.scope():
+            return _built(fit, member, precision, strategy=strategy)
+    if keras.backend.backend() == "jax":
+        from tenfold.training.jax_devices import begin
+
+        return _built(fit, member, precision, begin(devices))
+    return _built(fit, member, precision)
+
+
+def _built(
+    fit: Fit, member: Member, precision: str | None, devices: Sequence[Any] = (), strategy: Any = None
+) -> Learner:
     built = construct(fit.build, member.params)
     if kind_of(built) == "torch":
         from tenfold.training.learner_torch import TorchLearner
@@ -24,6 +49,10 @@ def learner(fit: Fit, member: Member, precision: str | None = None) -> Learner:
     import keras
 
     backend = keras.backend.backend()
+    if strategy is not None:
+        from tenfold.training.learner_mirrored import MirroredLearner
+
+        return MirroredLearner(fit, member, built, strategy)
     if backend == "tensorflow":
         from tenfold.training.learner_tensorflow import TensorFlowLearner
 
@@ -31,10 +60,24 @@ def learner(fit: Fit, member: Member, precision: str | None = None) -> Learner:
     if backend == "jax":
         from tenfold.training.learner_jax import JaxLearner
 
-        return JaxLearner(fit, member, built)
+        return JaxLearner(fit, member, built, devices)
     from tenfold.training.learner_keras_torch import KerasTorchLearner
 
     return KerasTorchLearner(fit, member, built)
+
+
+def on_torch(fit: Fit) -> bool:
+    """Whether it is seen in the code of `build` that it makes a module of PyTorch."""
+    names = used.members(fit)
+    return "torch" in names and "keras" not in names
+
+
+def one_device(devices: int) -> str:
+    """Why several are refused for what runs on PyTorch."""
+    return (
+        f"devices={devices}: of Keras on JAX or TensorFlow; PyTorch has one device in each process, so that several "
+        f"are several workers: workers={devices}, with gpus=1 where each has a GPU"
+    )
 
 
 def of_keras(precision: str) -> str:

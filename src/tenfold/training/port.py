@@ -7,6 +7,7 @@ all copies stay equal, and equal to what one process would have trained.
 The vector is one run of float32: the gradient; then what the model learns without a gradient, moving averages by their
 new value and counters by their growth; then what the share adds to the sums of loss and metrics. All of them add up
 over workers, because everything is multiplied by `share`, the worker's part of the global batch, or is a sum over rows.
+A learner that has a device takes a tensor of PyTorch as well as an array.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy
 
 from tenfold.fuse.columns import Columns
 from tenfold.fuse.result import Weights
+from tenfold.training.adding import Vector
 
 
 class Learner(Protocol):
@@ -33,11 +35,15 @@ class Learner(Protocol):
     """The framework's own."""
     weights_size: int
     """Length of all weights in one run."""
+    takes_devices: bool
+    """Whether one process may divide a batch among several devices of its own."""
+    device: Any
+    """Where PyTorch has the weights; None with other frameworks."""
 
-    def gradient(self, block: Columns, rows: numpy.ndarray, share: float, into: numpy.ndarray) -> None:
+    def gradient(self, block: Columns, rows: numpy.ndarray, share: float, into: Vector) -> None:
         """Write this share's vector. The weights stay as they are. No rows at all give zeros."""
 
-    def apply(self, total: numpy.ndarray) -> float:
+    def apply(self, total: Vector) -> float:
         """Take one step of the optimizer with the sum of all workers' vectors, and note its loss and metrics.
 
         Returns the loss of that global batch.
@@ -53,13 +59,13 @@ class Learner(Protocol):
         The new ones are written, and after them this batch's sums of loss and metrics, as at the end of a vector.
         """
 
-    def score(self, block: Columns, rows: numpy.ndarray | None, into: numpy.ndarray) -> None:
+    def score(self, block: Columns, rows: numpy.ndarray | None, into: Vector) -> None:
         """Add these rows' part of the sums of loss and metrics, without training, to the end of a vector."""
 
     def begin(self) -> None:
         """Forget the sums of loss and metrics: an epoch begins."""
 
-    def logs(self, total: numpy.ndarray | None = None) -> dict[str, float]:
+    def logs(self, total: Vector | None = None) -> dict[str, float]:
         """Loss and metrics of what was applied since `begin`; or those of a vector that `score` has written."""
 
     def close(self, logs: dict[str, float]) -> None:

@@ -80,8 +80,11 @@ def check_backend(backend: str) -> None:
 def _distribution(mesh: tuple[int, int], layout: Layout) -> Any:
     import keras
 
-    devices = keras.distribution.list_devices()
+    from tenfold.training.jax_devices import enough_threads
+
     count = mesh[0] * mesh[1]
+    with enough_threads(count):
+        devices = keras.distribution.list_devices()
     if len(devices) < count:
         raise BadCall(f"workers={count}: JAX has {len(devices)} devices here ({', '.join(devices)})")
     places = keras.distribution.DeviceMesh(mesh, [ROWS, MODEL], devices[:count])

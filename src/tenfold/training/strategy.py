@@ -17,17 +17,16 @@ from tenfold.fuse.columns import Columns
 from tenfold.fuse.reading import Reading
 from tenfold.plan.workers import Timing
 from tenfold.training import diverging
-from tenfold.training.adding import Shared, Slots
+from tenfold.training.adding import Slots, Vector
 from tenfold.training.attendance import Attendance, Changed, Over
+from tenfold.training.exchange import Exchange
 from tenfold.training.muster import Muster
 from tenfold.training.port import Learner
 from tenfold.training.record import Record
-from tenfold.training.ring import Ring
 from tenfold.training.stopwatch import Stopwatch
 from tenfold.training.terms import Pacer, Terms
 from tenfold.training.trained import Helped, Trained
 from tenfold.work.clock import Clock
-from tenfold.work.here import here
 
 SCORED_ROWS = 1024  # at a time
 
@@ -68,7 +67,8 @@ class Strategy(ABC):
         self._pacer = Pacer(terms.checkpointing)
         self.muster: Muster
         self.slots: Slots
-        self._turn = 0
+        self._turn = 1
+        self._exchange = Exchange(terms, learner, attendance)
         self._open = contextlib.ExitStack()
         self.clock = clock
         self._stopwatch = Stopwatch()
@@ -80,8 +80,9 @@ class Strategy(ABC):
 
     def train(self) -> Trained | Helped:
         """To the end. The result comes from the first of the workers."""
-        self.attendance.arrive(self.progress.mark, self.learner.weights_size + self.learner.sums_size)
-        with self._open:
+        size = self.learner.weights_size + self.learner.sums_size
+        self.attendance.arrive(self.progress.mark, size, self._exchange.gpu)
+        with contextlib.closing(self._exchange), self._open:
             return self._to_the_end()
 
     def _to_the_end(self) -> Trained | Helped:
@@ -109,25 +110,14 @@ class Strategy(ABC):
         self.muster, state = self.attendance.regroup(self.progress.mark, self.state)
         if state is not None:
             self.go_on(state)
-        self._turn = 0
-        slots = self._opened(self.muster.rank(self.attendance.index), len(self.muster.arrivals))
+        self._turn = 1  # to open them may take one
+        slots = self._exchange.slots(self.muster, self._ask)
         self.slots = self._open.enter_context(contextlib.closing(slots))
-
-    def _opened(self, rank: int, count: int) -> Slots:
-        if not self.muster.is_one_machine:
-            attendance = self.attendance
-            return Ring(self.muster, rank, self.learner.size, attendance.listener, attendance.key, self._ask)
-        path = here().shared / f"muster-{self.muster.number}"
-        shared = Shared(path, rank, count, self.learner.size)
-        self._turn += 1
-        shared.add(self._turn, self._ask)  # when all have mapped it, it needs no name any more
-        path.unlink(missing_ok=True)
-        return shared
 
     def _ask(self, missing: Callable[[], list[int]]) -> None:
         self.attendance.ask(missing, self.muster)
 
-    def add(self) -> numpy.ndarray:
+    def add(self) -> Vector:
         """The sum of what all workers have in their slots; Changed where one of them is gone."""
         self._turn += 1
         return self.slots.add(self._turn, self._ask)
@@ -190,7 +180,8 @@ class Strategy(ABC):
     def _timing(self, pace: float) -> Timing:
         fit = self.terms.fit
         steps = fit.epochs * math.ceil(fit.rows_of(self.member)[0] / fit.batch_size)
-        return Timing(pace, sum(self.clock.spent.values()), steps - self.progress.step)
+        spent, left = sum(self.clock.spent.values()), steps - self.progress.step
+        return Timing(pace, spent, left, self.learner.takes_devices)
 
     def check(self, loss: float, rows: numpy.ndarray, step: int, batch: int) -> None:
         """A loss that is not a number ends the training."""

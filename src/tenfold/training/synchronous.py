@@ -13,6 +13,7 @@ import time
 import numpy
 
 from tenfold.fuse.columns import Columns
+from tenfold.training.adding import Vector
 from tenfold.training.strategy import Strategy
 
 CHUNK_SECONDS = 0.1  # of steps that one process takes in one go
@@ -54,20 +55,20 @@ class Synchronous(Strategy):
         if len(pieces) <= 1:
             self.learner.gradient(block, rows, len(rows) / count, slot)
             return
-        of_piece = numpy.empty_like(slot)
-        found = numpy.zeros_like(slot)
+        found: Vector = 0
         for piece in pieces:
-            self.learner.gradient(block, piece, len(piece) / count, of_piece)
-            found += of_piece
+            self.learner.gradient(block, piece, len(piece) / count, slot)
+            found = found + slot
         slot[:] = found
 
-    def _clipped(self, total: numpy.ndarray, most: float) -> numpy.ndarray:
-        """The same for all, because they have the same sum; a copy, because they share it."""
-        found = total.copy()
-        gradient = found[: self.learner.gradient_size]
-        norm = math.sqrt(float(numpy.dot(gradient, gradient)))
-        if norm > most:
-            gradient *= most / norm
+    def _clipped(self, total: Vector, most: float) -> Vector:
+        """The same for all, because they have the same sum; a copy, because they may share it."""
+        gradient = total[: self.learner.gradient_size]
+        norm = math.sqrt(float(gradient @ gradient))
+        if not norm > most:  # nor where it is not a number
+            return total
+        found = total * 1
+        found[: len(gradient)] *= most / norm
         return found
 
     def _alone(self) -> None:

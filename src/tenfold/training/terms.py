@@ -65,5 +65,9 @@ class Terms:
     """The number of workers is found by measuring: they time their first steps, and tell the caller."""
     precision: str | None = None
     """Type that a module of PyTorch computes in, where it may; None for that of its weights."""
+    devices: int | None = None
+    """Of each worker's process, among which it divides its batches; None for its GPUs, or one."""
+    exchange: str | None = None
+    """How vectors are added up: "ring", "gloo" or "nccl"; None where the workers choose."""
     beside: Mapping[str, int] = field(default_factory=dict)
     """How many workers there are on each machine, which share its memory."""

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tenfold import machine
-from tenfold.errors import Abandoned
+from tenfold.errors import Abandoned, BadCall
+from tenfold.plan.seats import Seat
 from tenfold.training import opening, room
 from tenfold.training.asynchronous import Asynchronous
 from tenfold.training.attendance import Attendance
@@ -40,8 +41,10 @@ class Worker:
         with contextlib.closing(Attendance(terms.ticket, index)) as attendance:
             try:
                 member = terms.fit.member(terms.params, task)
-                learner = opening.learner(terms.fit, member, terms.precision)
                 seat = task.given[1]
+                learner = opening.learner(terms.fit, member, terms.precision, _devices(terms, seat))
+                if (wanted := terms.devices or 1) > 1 and not learner.takes_devices:
+                    raise BadCall(opening.one_device(wanted))
                 room.check(learner, room.of(seat, machine.look(), terms.beside.get(seat.machine, 1)))
                 strategy = STRATEGIES["averaging" if terms.average_every else terms.how]
                 return strategy(terms, member, learner, attendance, clock).train()
@@ -63,8 +66,16 @@ class Worker:
         )
         if terms.precision is not None:  # runs from before there was one go on
             how = (*how, terms.precision)
-        return {"fit": terms.fit, "params": dict(terms.params), "how": how}
+        if (terms.devices or 1) > 1 and not terms.chosen:
+            how = (*how, f"{terms.devices} devices")
+        given = {} if terms.exchange is None else {"exchange": terms.exchange}
+        return {"fit": terms.fit, "params": dict(terms.params), "how": how, **given}
 
     @property
     def __name__(self) -> str:
         return f"train({self._terms.fit.__name__})"
+
+
+def _devices(terms: Terms, seat: Seat) -> int:
+    """What was asked for; else all GPUs of the seat, where every batch is divided anyway."""
+    return terms.devices or (max(1, len(seat.gpus)) if terms.how == "synchronous" else 1)

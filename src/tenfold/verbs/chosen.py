@@ -1,9 +1,9 @@
 """`tenfold.train` without `workers=`: how many is found out by timing the first steps of real trainings.
 
 One worker with everything begins. When its first steps are timed, it goes on; or, where much is left, it is sent away,
-and one with fewer cores begins, or more workers. Whoever is the fastest trains to the end. Each begins anew, so what
-was only tried counts for nothing. Fewer cores are another process, too: TensorFlow and XLA have as many threads as they
-started with, and to pin those to one core made them no faster.
+and one with fewer cores begins, or more workers, or one with several devices. Whoever is the fastest trains to the end.
+Each begins anew, so what was only tried counts for nothing. Fewer cores are another process, too: TensorFlow and XLA
+have as many threads as they started with, and to pin those to one core made them no faster.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class Choosing:
         self.verdict = replace(best, why=f"{best.why}; {failed}: {why}")
 
     def _remember(self, journal: Journal) -> None:
-        """A run that goes on after a kill does so with the same number, and as many cores."""
+        """A run that goes on after a kill does so with the same number, and as many cores and devices."""
         candidate = self.verdict.candidate
-        workers, cpus = str(candidate.workers), repr(candidate.cpus)
-        journal.set_meta(count=workers, workers=workers, cpus=cpus, choice=self.verdict.why)
+        workers, cpus, devices = str(candidate.workers), repr(candidate.cpus), str(candidate.devices)
+        journal.set_meta(count=workers, workers=workers, cpus=cpus, devices=devices, choice=self.verdict.why)
 
     @property
     def why(self) -> str:
@@ -82,9 +82,10 @@ def train(terms: Terms, settings: Settings, cpus: float | None) -> Trained:
     seconds = 0.0
     while True:
         candidate = choosing.verdict.candidate
-        settings = replace(settings, cpus=candidate.cpus, workers=candidate.workers)
+        settings = replace(settings, cpus=candidate.cpus, gpus=candidate.gpus, workers=candidate.workers)
+        devices = candidate.devices if candidate.devices > 1 else None
         try:
-            ended = heat.train(replace(terms, chosen=True), settings, choosing.begin)
+            ended = heat.train(replace(terms, chosen=True, devices=devices), settings, choosing.begin)
         except TasksFailed as error:
             if choosing.verdict.settled or not choosing.timings:
                 raise
@@ -102,11 +103,13 @@ def _kept(settings: Settings, cpus: float | None) -> Choosing | None:
         return None
     with contextlib.closing(Journal(Folder(settings.run), read_only=True)) as journal:
         count, kept, why = journal.meta("workers"), journal.meta("cpus"), journal.meta("choice")
+        devices = int(journal.meta("devices") or 1)  # of a run from before there were any
     if count is None:
         return None
     whole = machine.look().cpus  # fewer than there were, perhaps
     each = cpus or min(float(kept or whole), share(whole, int(count)))
-    candidate = Candidate(int(count), each, settings.gpus)
+    gpus = devices if devices > 1 and settings.gpus else settings.gpus
+    candidate = Candidate(int(count), each, gpus, devices)
     return Choosing([candidate], Verdict(candidate, settled=True, why=why or ""))
 
 

@@ -52,7 +52,7 @@ def train(terms: Terms, settings: Settings, begin: Begin | None = None) -> Ended
     found = [value for value in (roll.result, *results) if isinstance(value, Trained)]
     if not found:
         raise_failures(results, "raise")
-    found[0].result.build = terms.fit.build
+    terms.fit.received(found[0].result)
     plan, seconds = str(call.plan), call.watch.seconds
     return Ended(replace(found[0], plan=plan, events=tuple(roll.events), seconds=seconds), seconds)
 

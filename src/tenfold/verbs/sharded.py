@@ -76,7 +76,7 @@ def _train(
         task = KerasShards(fit, params, shape.mesh or (1, count), shape.layout, often)
         done = lasting(task, whole, (), how=how, variables={} if settings.gpus else _host_devices(count))
     found: Sharded = done.value
-    found.result.build = fit.build
+    fit.received(found.result)
     return replace(found, plan=done.plan, events=done.events, seconds=done.seconds)
 
 

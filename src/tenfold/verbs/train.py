@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
-from tenfold import machine
+from tenfold import engines, machine
+from tenfold.dispatch.using import choice
 from tenfold.errors import BadCall
 from tenfold.fuse.fit import Fit
 from tenfold.nursery import used
 from tenfold.plan.workers import share
-from tenfold.training.opening import of_keras
+from tenfold.training.exchange import OF_TORCH, only_torch
+from tenfold.training.opening import of_keras, on_torch, one_device
 from tenfold.training.sharding import Shape
 from tenfold.training.terms import Checkpointing, Terms
 from tenfold.training.trained import Trained
 from tenfold.training.wires import Ticket
 from tenfold.verbs import chosen, heat, sharded
-from tenfold.verbs.call import Settings
+from tenfold.verbs.call import Settings, sound
 
 How = Literal["synchronous", "asynchronous", "sharded"]
 Precision = Literal["bfloat16"]
+Way = Literal["ring", "gloo", "nccl"]
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 WITH_A_RUN = Checkpointing(seconds=60.0)
 
@@ -31,11 +36,13 @@ def train(
     params: Mapping[str, Any] | None = None,
     *,
     workers: int | None = None,
+    devices: int | None = None,
     how: How = "synchronous",
     checkpoint: int | str | None = None,
     accumulate: int = 1,
     clip: float | None = None,
     precision: Precision | None = None,
+    exchange: Way | None = None,
     staleness: int | None = None,
     average_every: int | None = None,
     mesh: tuple[int, int] | None = None,
@@ -57,7 +64,11 @@ def train(
     fit             what `tenfold.Fit` holds: how the model is built, its data, epochs and batch size
     params          what `build` is called with, such as `study.best.params`
     workers         how many processes. Where it is not given, "synchronous" times the first steps, and takes the
-                    fastest: one with all cores or fewer, or several that share them; the others take one
+                    fastest: one with all cores or fewer, several that share them, or one with several devices; the
+                    others take one
+    devices         of "synchronous", with Keras on JAX or TensorFlow: devices of each worker's process, among which it
+                    divides its batches; its GPUs, with as many gpus=, or else parts of its cores. One worker, where
+                    workers is not given; with gpus=n and without devices, n
     how             "synchronous": every batch is divided among the workers, and the result is that of one.
                     "asynchronous": every worker trains on batches of its own, and adds what it learns to weights that
                     all share, without waiting.
@@ -68,6 +79,9 @@ def train(
     clip            the largest norm of the gradient
     precision       "bfloat16": operations of a module of PyTorch that bear it are computed so, twice as fast on devices
                     that have it; weights, gradients and the optimizer stay float32. Keras has it in its layers
+    exchange        how "synchronous" workers add up gradients. Where it is not given: in shared memory on one machine,
+                    in a "ring" of sockets between several, by "nccl" where PyTorch has a GPU for each. "gloo" is
+                    PyTorch's own between CPUs
     staleness       of "asynchronous": steps that a worker may be ahead of another; 0 is "synchronous"
     average_every   of "asynchronous": steps that a worker takes by itself before the weights are averaged
     mesh, layout    of "sharded": parts of (rows, model); how weights are cut, by patterns of their paths. Of PyTorch,
@@ -84,7 +98,8 @@ def train(
     )
     faults = settings.faults() + _faults(fit, params, workers, how)
     faults += _number_faults(accumulate, clip, staleness, average_every, how)
-    faults += _precision_faults(fit, precision)
+    faults += _precision_faults(fit, precision) + _exchange_faults(fit, exchange, how, gpus)
+    faults += _device_faults(fit, devices, how, gpus, engine)
     faults += sharded.shape_faults(how, mesh, layout, stages, settings.workers)
     often = _often(checkpoint, faults, keeps=run is not None)
     if faults:
@@ -96,11 +111,23 @@ def train(
     if how == "sharded":
         return sharded.train(fit, given, settings, Shape(mesh, layout, stages), often, precision)
     numbers = accumulate, clip, staleness, average_every
-    terms = Terms(fit, given, Ticket("", (), 0, b"", 1), how, often, *numbers, precision=precision)
-    if workers is None and how == "synchronous":
+    terms = Terms(
+        fit,
+        given,
+        Ticket("", (), 0, b"", 1),
+        how,
+        often,
+        *numbers,
+        precision=precision,
+        devices=devices,
+        exchange=exchange,
+    )
+    if workers is None and devices is None and how == "synchronous":
         return chosen.train(terms, settings, cpus)
     trained = heat.train(terms, settings).trained
     assert trained is not None  # nobody sends workers away whose number was given
+    if devices is not None and devices > 1:
+        return replace(trained, plan=f"{trained.plan}\n{devices} devices in each process, as asked")
     return trained
 
 
@@ -133,6 +160,42 @@ def _precision_faults(fit: object, precision: object) -> list[str]:
             "float32, so that no loss must be scaled"
         ]
     return [of_keras(str(precision))] if isinstance(fit, Fit) and "keras" in used.members(fit) else []
+
+
+def _device_faults(fit: object, devices: object, how: object, gpus: object, engine: object) -> list[str]:
+    if devices is None:
+        return []
+    if isinstance(devices, bool) or not isinstance(devices, int) or devices < 1:
+        return [f"devices={devices!r}: expected a whole number above 0"]
+    found = []
+    if how != "synchronous":
+        found.append(f'devices={devices}: only with how="synchronous"; how={how!r} divides by workers=')
+    if gpus and gpus != devices:
+        found.append(f"devices={devices}, gpus={gpus}: each device of a worker is one of its GPUs; give gpus={devices}")
+    if devices > 1 and isinstance(fit, Fit) and on_torch(fit):
+        found.append(one_device(devices))
+    chosen = sound(found, choice, engine, None)
+    if devices > 1 and chosen is not None and not chosen.engine.abilities.processes:
+        name = engines.name_of(chosen.engine)
+        found.append(f"devices={devices}, engine={name!r}: a process has its devices from its start, and this is yours")
+    return found
+
+
+def _exchange_faults(fit: object, exchange: object, how: object, gpus: object) -> list[str]:
+    if exchange is None:
+        return []
+    if exchange not in get_args(Way):
+        return [f"exchange={exchange!r}: expected one of {', '.join(map(repr, get_args(Way)))}, or None"]
+    found = []
+    if how != "synchronous":
+        found.append(f'exchange={exchange!r}: only with how="synchronous"')
+    if exchange in OF_TORCH and isinstance(fit, Fit) and "keras" in used.members(fit):
+        backend = sys.modules["keras"].config.backend() if "keras" in sys.modules else os.environ.get("KERAS_BACKEND")
+        if backend not in ("torch", None):  # where it is not known here, workers will say it
+            found.append(f"exchange={exchange!r} and Keras on {backend}: {only_torch()}")
+    if exchange == "nccl" and not (isinstance(gpus, int | float) and gpus >= 1):
+        found.append(f"exchange='nccl' and gpus={gpus!r}: it is for workers that have a GPU each; give gpus=1")
+    return found
 
 
 def _number_faults(

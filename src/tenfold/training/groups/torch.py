@@ -35,10 +35,7 @@ class Made:
         import torch
         from torch import distributed
 
-        interface = _interface(gang.own.address)
-        if interface:  # the name of this machine may lead to an address that others cannot reach
-            for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
-                os.environ.setdefault(name, interface)
+        use_interface(gang.own.address)
         if self._store is None:
             self._store = distributed.TCPStore(*gang.reach(NAME), gang.count, is_master=False)
         backend = "cpu:gloo,cuda:nccl" if here().gpus else "gloo"
@@ -53,6 +50,14 @@ class Made:
         if distributed.is_initialized():
             distributed.destroy_process_group()
         self._store = None
+
+
+def use_interface(address: str) -> None:
+    """The one with this address: the name of this machine may lead to one that others cannot reach."""
+    interface = _interface(address)
+    if interface:
+        for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+            os.environ.setdefault(name, interface)
 
 
 def _interface(address: str) -> str | None:
