@@ -39,6 +39,15 @@ def build(lr: float = 0.1, width: int = 4) -> Any:
         ({"data": ("nothing.npy", Y)}, ["'nothing.npy'", "exists"]),
         ({"data": "nowhere"}, ["x.npy"]),
         ({"data": (X, Y, numpy.ones(10)), "class_weight": {0: 2.0}}, ["class_weight", "sample_weight"]),
+        ({"data": (X, numpy.array(["a"] * 10))}, ["data: y", "<U1", "numpy.unique"]),
+        ({"data": (X.tolist(), Y)}, ["data: x", "several inputs"]),
+        ({"class_weight": "balanced"}, ["class_weight='balanced'", "expected a dict"]),
+        ({"class_weight": {"a": 2.0}}, ["class_weight={'a': 2.0}"]),
+        (
+            {"metrics": "accuracy", "callbacks": tenfold.EarlyStopping()},
+            ["metrics='accuracy'", "callbacks=EarlyStopping"],
+        ),
+        ({"callbacks": ["loss"]}, ["callbacks: 'loss' is none"]),
         ({"callbacks": [tenfold.EarlyStopping(), tenfold.EarlyStopping()]}, ["more than one EarlyStopping"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
@@ -103,6 +112,13 @@ def test_bad_parameters_are_named(params: Any, words: str) -> None:
 def test_parameters_that_build_does_not_take_are_found_without_calling_it() -> None:
     assert check_takes(build, {"lr": 1, "seed": 3, "rows": [1]}) is None
     assert "depth" in str(check_takes(build, {"depth": 3}))
+
+
+def test_what_is_watched_has_to_be_scored() -> None:
+    fit = tenfold.Fit(build, (X, Y), epochs=numpy.int64(2), callbacks=[tenfold.EarlyStopping()])
+    fit.check([{"rows": Y[:5], "validation_rows": Y[5:]}])
+    with pytest.raises(tenfold.BadCall, match=r"item 0: EarlyStopping\(monitor='val_loss'\): nothing is scored"):
+        fit.check([{"lr": 0.1}])
 
 
 def test_a_mask_of_rows_is_taken() -> None:

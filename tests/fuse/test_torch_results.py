@@ -11,6 +11,7 @@ import torch_cases as cases
 
 from tenfold.errors import BadCall
 from tenfold.fuse import chunks
+from tenfold.journal import fingerprint
 from tenfold.verbs.explain import explain
 
 RATES = [{"lr": 0.01 * place, "seed": place} for place in range(1, 4)]
@@ -64,3 +65,18 @@ def test_a_result_is_a_module_again_and_a_file(tmp_path: Path) -> None:
     one.build = None
     with pytest.raises(BadCall, match="give the function"):
         one.model()
+
+
+def test_a_changed_callback_is_another_run_and_none_is_for_modules() -> None:
+    class Noting:
+        def __init__(self, often: int) -> None:
+            self.often = often
+
+        def set_model(self, model: object) -> None: ...
+
+    fits = [cases.fit_of("batch norm", callbacks=[Noting(often)]) for often in (1, 1, 2)]
+    one, same, other = map(fingerprint.of_function, fits)
+    assert fingerprint.differences(one, same) == []
+    assert fingerprint.differences(one, other) == ["callback 0 has changed"]
+    with pytest.raises(BadCall, match="callbacks: Noting is for Keras models"):
+        fits[0]({"kind": "batch norm", "seed": 0})

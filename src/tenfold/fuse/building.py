@@ -132,7 +132,8 @@ def check_takes(build: Callable[..., Any], params: Mapping[str, Any]) -> str | N
     try:
         signature.bind(**given)
     except TypeError as error:
-        return f"{getattr(build, '__qualname__', build)}{signature}: {error}"
+        name = getattr(build, "__qualname__", None) or getattr(build, "__name__", type(build).__name__)
+        return f"{name}{signature}: {error}"
     return None
 
 

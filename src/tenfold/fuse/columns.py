@@ -89,7 +89,11 @@ class Columns:
 def columns(data: Any, name: str) -> Columns:
     """Check what the caller gave; all faults come in one message."""
     x, y, weight = _parts(data, name)
-    found = Columns(mapped(lambda value: _array(value, name), x), _optional(y, name), _optional(weight, name))
+    found = Columns(
+        mapped(lambda value: _array(value, f"{name}: x"), x),
+        _optional(y, f"{name}: y"),
+        _optional(weight, f"{name}: sample_weight"),
+    )
     faults = [
         f"{what} has {len(array)} rows, x has {len(found)}"
         for what, tree in zip(PARTS[1:], (found.y, found.weight), strict=True)
@@ -146,8 +150,16 @@ def _array(value: Any, name: str) -> numpy.ndarray:
         except ValueError as error:
             raise BadCall(f"{name}: {str(path)!r} cannot be read: {error}") from error
     array = value if isinstance(value, numpy.memmap) else numpy.asarray(value)
-    if array.ndim == 0 or array.dtype.kind not in "biuf":
-        raise BadCall(f"{name}: found {array.dtype} of the shape {array.shape}, expected numbers, one row a sample")
+    if array.ndim == 0:
+        raise BadCall(
+            f"{name}: found {array.dtype} of the shape (), expected numbers, one row a sample. A list or tuple is "
+            "several inputs: give numpy.asarray(...) of what is one"
+        )
+    if array.dtype.kind not in "biuf":
+        raise BadCall(
+            f"{name}: found {array.dtype} of the shape {array.shape}, expected numbers, one row a sample; labels are "
+            "numbered by numpy.unique(labels, return_inverse=True)[1]"
+        )
     return array
 
 
@@ -161,6 +173,10 @@ def weighted(data: Columns, class_weight: Mapping[int, float] | None) -> Columns
     """With each row counted by its class."""
     if class_weight is None:
         return data
+    if not isinstance(class_weight, Mapping) or not all(_is_number(n) for pair in class_weight.items() for n in pair):
+        raise BadCall(
+            f"class_weight={class_weight!r}: expected a dict of class numbers and weights, as {{0: 1.0, 1: 5.0}}"
+        )
     if data.weight is not None:
         raise BadCall("class_weight=: the data has a sample_weight already; multiply them and give one")
     y = data.y
@@ -171,6 +187,10 @@ def weighted(data: Columns, class_weight: Mapping[int, float] | None) -> Columns
     for number, value in class_weight.items():
         weight[classes == number] = value
     return replace(data, weight=weight)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | numpy.number) and not isinstance(value, bool)
 
 
 def check_rows(rows: Any, name: str, count: int) -> numpy.ndarray:

@@ -15,7 +15,7 @@ import numpy
 from tenfold.errors import BadCall
 from tenfold.fuse import checkpoint
 from tenfold.fuse.building import RESERVED, Member, Report, check_takes, member
-from tenfold.fuse.columns import Columns, columns, leaves, split, weighted
+from tenfold.fuse.columns import Columns, columns, leaves, mapped, split, weighted
 from tenfold.fuse.result import FitResult
 from tenfold.fuse.stopping import EarlyStopping, adopted
 from tenfold.machine.installed import command, version
@@ -62,14 +62,14 @@ class Fit:
         how             "auto" chooses; "fused", "looped" and "alone" insist
         """
         self.build = build
-        self.epochs = epochs
-        self.batch_size = batch_size
+        self.epochs: int = _whole(epochs)
+        self.batch_size: int = _whole(batch_size)
         self.shuffle = shuffle
-        self.metrics = tuple(metrics)
+        self.metrics = metrics if isinstance(metrics, str) else tuple(metrics)
         self.outputs = outputs
         self.how: How = how
         self.steady = False  # True in a study: the same program, and so the same numbers, however models are grouped
-        self._check(validation)
+        self._check(validation, callbacks)
         self.data: Columns = columns(data, "data")
         self.training: Columns = weighted(self.data, class_weight)  # scores are not weighted by class, as in Keras
         self.validation = validation if isinstance(validation, int | float) else None
@@ -84,7 +84,7 @@ class Fit:
         self.stopping: EarlyStopping | None = stoppings[0] if stoppings else None
         self.callbacks = tuple(callback for callback in callbacks if adopted(callback) is None)
 
-    def _check(self, validation: Any) -> None:
+    def _check(self, validation: Any, callbacks: Any) -> None:
         faults = []
         if not callable(self.build):
             faults.append(f"build={self.build!r}: expected a function that returns a model")
@@ -94,6 +94,16 @@ class Fit:
         is_number = isinstance(validation, int | float)
         if is_number and (isinstance(validation, bool) or not 0 < validation < 1):
             faults.append(f"validation={validation!r}: expected a share between 0 and 1, or (x, y)")
+        if isinstance(self.metrics, str):
+            faults.append(f"metrics={self.metrics!r}: expected a list, such as [{self.metrics!r}]")
+        if not isinstance(callbacks, Sequence) or isinstance(callbacks, str):
+            faults.append(f"callbacks={callbacks!r}: expected a list of them")
+        else:
+            faults += [
+                f"callbacks: {one!r} is none; expected tenfold.EarlyStopping(...) or callbacks of Keras"
+                for one in callbacks
+                if adopted(one) is None and not hasattr(one, "set_model")
+            ]
         if not isinstance(self.outputs, bool):
             faults.append(f"outputs={self.outputs!r}: expected True or False")
         if self.how not in get_args(How):
@@ -124,7 +134,11 @@ class Fit:
             fault = "output_rows: results have outputs only with Fit(outputs=True)"
         if fault is not None:
             raise BadCall(fault)
-        return member(item, index, seed, len(self.data), report)
+        found = member(item, index, seed, len(self.data), report)
+        watched = "" if self.stopping is None else self.stopping.monitor
+        if watched.startswith("val_") and not self.rows_of(found)[1]:
+            raise BadCall(f"EarlyStopping(monitor={watched!r}): nothing is scored; give validation=, or watch 'loss'")
+        return found
 
     # -- rows ---------------------------------------------------------------------------------------------------
 
@@ -176,6 +190,7 @@ class Fit:
             "metrics": self.metrics,
             "early stopping": self.stopping,
             "callbacks": [type(callback).__qualname__ for callback in self.callbacks],
+            **_own(self.callbacks),
             "how": self.how,
             **({"outputs": True} if self.outputs else {}),  # runs of before there were any can be continued
         }
@@ -233,6 +248,8 @@ class Fit:
         """A result that has come back: it can build its model again."""
         if isinstance(value, FitResult):
             value.build = self.build
+            if isinstance(value.weights, list):  # of Keras
+                value.example = mapped(lambda array: numpy.array(array[:1]), self.data.x)
         return value
 
     @property
@@ -259,6 +276,17 @@ class Alone:
 
     def __tenfold_parts__(self) -> dict[str, Any]:
         return self._fit.__tenfold_parts__()
+
+
+def _whole(value: Any) -> Any:
+    """Whole numbers of NumPy's are as good as Python's."""
+    return int(value) if isinstance(value, numpy.integer) else value
+
+
+def _own(callbacks: Sequence[Any]) -> dict[str, Any]:
+    """What callbacks do, for the run's fingerprint: their settings, and the code of the user's own."""
+    kinds = {f"the class of callback {place}": type(callback) for place, callback in enumerate(callbacks)}
+    return {**kinds, **{f"callback {n}": getattr(callback, "__dict__", None) for n, callback in enumerate(callbacks)}}
 
 
 def _likeness(name: str, value: Any) -> Any:

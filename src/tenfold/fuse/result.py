@@ -39,6 +39,8 @@ class FitResult:
     """The function that built it; it does not travel with the result."""
     outputs: Any = field(default=None, repr=False)
     """What these weights give for the rows that it is scored on, where `Fit(outputs=True)` asked for that."""
+    example: Any = field(default=None, repr=False)
+    """A row that goes into it, for a Keras model that knows its inputs only from data; it does not travel either."""
 
     @property
     def epochs(self) -> int:
@@ -72,10 +74,13 @@ class FitResult:
             module = built[0]
             module.load_state_dict({name: torch.from_numpy(numpy.array(a)) for name, a in self.weights.items()})
             return module
-        if not built.built:  # its input shapes are known only from data: the first weights tell
-            raise BadCall(
-                "model(): build makes a model without an Input, whose weights are not there before its data is"
-            )
+        if not built.built:
+            if self.example is None:
+                raise BadCall(
+                    "model(): build makes a model without an Input, whose weights come with its data, and "
+                    "the result was read without its Fit; begin the model with keras.Input(shape)"
+                )
+            built(self.example)
         built.set_weights(self.weights)
         return built
 
@@ -90,7 +95,9 @@ class FitResult:
             )
             numpy.savez(target, allow_pickle=False, **named)
         elif name.endswith(".keras") and not is_torch:
-            self.model().save(target)
+            model = self.model()
+            model.optimizer.build(model.trainable_variables)  # else Keras warns when the file is read
+            model.save(target)
         elif name.endswith(".weights.h5") and not is_torch:
             self.model().save_weights(target)
         elif name.endswith((".pt", ".pth")) and is_torch:
@@ -109,7 +116,7 @@ class FitResult:
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.params, self.history, self.weights, self.how, self.best_epoch, *later = state
         self.outputs, self.ended, self.saved = later or (None, "finished", None)  # results of the first versions
-        self.build = None
+        self.build = self.example = None
 
     def __repr__(self) -> str:
         numbers = ", ".join(f"{name}={value:.4g}" for name, value in self.final.items())

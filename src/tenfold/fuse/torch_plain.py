@@ -76,6 +76,11 @@ def unpacked(built: Any) -> Parts:
 
 def train(fit: Fit, member: Member, built: Any, how: str) -> FitResult:
     """One model, or one leg of its training."""
+    if fit.callbacks:
+        raise BadCall(
+            f"callbacks: {type(fit.callbacks[0]).__name__} is for Keras models, and build returned a PyTorch module; "
+            "tenfold.EarlyStopping is for both"
+        )
     single = Single(unpacked(built), fit.metrics, fit.batch_size, Randomness())
     reading = Reading(fit, [member], alone=True)
     single.check(fit.training, fit.validation_columns)

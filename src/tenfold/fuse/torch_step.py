@@ -89,6 +89,11 @@ def as_array(tensor: Any) -> numpy.ndarray:
     return found.copy()
 
 
+def in_place(vector: Any) -> Any:
+    """A tensor as it is, an array as one with the same memory, whatever PyTorch's default device is."""
+    return torch.from_numpy(vector) if isinstance(vector, numpy.ndarray) else vector
+
+
 def length(data: Data, axis: int = 0) -> int:
     """How many rows."""
     x = data[0]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tenfold.frameworks import Framework
+from tenfold.frameworks.jax import draws
 from tenfold.plan.seats import Seat
 
 QUICK = "jax_disable_most_optimizations"
@@ -36,7 +37,7 @@ class Member(Framework):
 
 @contextlib.contextmanager
 def quick_compilations() -> Iterator[None]:
-    """For what runs once: initial weights are computed by programs that take longer to optimise than to run."""
+    """For what runs once: initial weights come from programs that take longer to compile than to run, if from any."""
     jax = sys.modules.get("jax")
     if jax is None:
         yield
@@ -44,9 +45,23 @@ def quick_compilations() -> Iterator[None]:
     before = jax.config.values[QUICK]
     jax.config.update(QUICK, True)
     try:
-        yield
+        with _by_numpy(jax):
+            yield
     finally:
         jax.config.update(QUICK, before)
+
+
+@contextlib.contextmanager
+def _by_numpy(jax: Any) -> Iterator[None]:
+    import numpy
+
+    uniform, zeros, ones = jax.random.uniform, jax.numpy.zeros, jax.numpy.ones
+    jax.random.uniform = draws.instead(uniform)
+    jax.numpy.zeros, jax.numpy.ones = draws.filled(zeros, numpy.zeros), draws.filled(ones, numpy.ones)
+    try:
+        yield
+    finally:
+        jax.random.uniform, jax.numpy.zeros, jax.numpy.ones = uniform, zeros, ones
 
 
 def _reduce_array(array: Any) -> Any:
