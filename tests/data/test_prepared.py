@@ -44,7 +44,16 @@ _FEEDS = """
         for batch, other in zip(plain, twice):
             for array, tensor in zip(batch, other):
                 numpy.testing.assert_array_equal(array, numpy.asarray(tensor))
-    print("the same")
+    several = prepared.torch(10, shuffle=True, seed=5, epochs=2)
+    assert len(several) == 22
+    for batch, other in zip(prepared.iterate(10, shuffle=True, seed=5, epochs=4), [*several, *several], strict=True):
+        numpy.testing.assert_array_equal(batch[0], numpy.asarray(other[0]))
+    named = tenfold.prepare(lambda n: {{"t": numpy.array(str(n), "U3")}}, range(12), "named", progress=False)
+    assert next(iter(named.torch(2))) == {{"t": ["0", "1"]}}
+    try:
+        named.torch(2, map=len)
+    except TypeError:
+        print("the same")
 """
 
 
@@ -143,7 +152,7 @@ def test_a_sample_is_a_set(prepared: tenfold.Prepared) -> None:
     x, y = some.numpy()
     for row, value in zip(x, y, strict=True):
         assert Y[(X == row).all(1).argmax()] == value
-    with pytest.raises(tenfold.BadCall, match="there are 103 rows"):
+    with pytest.raises(tenfold.BadCall, match="expected a whole number, from 1 to 103"):
         prepared.sample(104)
 
 

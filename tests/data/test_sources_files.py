@@ -348,3 +348,23 @@ def test_parts_of_bands_are_whole_bands(tmp_path: Path) -> None:
     assert all(part.start % 7 == 0 for part in parts)
     assert parts[-1].stop == 50_000
     assert len(parts) <= PARTS * 1.3
+
+
+def test_a_view_lies_in_the_memory_of_the_last_one_only_when_nobody_has_that(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(4000).reshape(1000, 4))
+    found = source(tmp_path / "x.npy")
+
+    def address(rows: Any) -> int:
+        return int(rows.__array_interface__["data"][0])
+
+    first = found.view(0, 100)
+    second = found.view(100, 200)
+    kept, place = first[3:5], address(second)
+    del first, second
+    third = found.view(200, 300)
+    assert address(third) == place
+    assert (kept[0, 0], third[0, 0]) == (12, 800)
+    exported = third.__dlpack__()
+    del third
+    fourth = found.view(300, 400)
+    assert address(fourth) != place, exported

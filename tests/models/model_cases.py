@@ -234,9 +234,27 @@ def keras_imports_no_other_framework() -> None:
     assert os.environ["KERAS_BACKEND"] == "tensorflow" or "tensorflow" not in sys.modules
 
 
+def keras_layer_that_wants_to_know_its_batch() -> None:
+    """Compiled for the size that comes, where it cannot be for any."""
+    import keras
+
+    class Counting(keras.layers.Layer):  # type: ignore[misc]
+        def call(self, x: Any) -> Any:
+            return x + float(x.shape[0]) if x.shape[0] != 1 else x
+
+        def compute_output_shape(self, shape: Any) -> Any:
+            return shape
+
+    made = keras.Sequential([Counting()])
+    made(numpy.zeros((2, 3), "float32"))
+    opened = loaded(model(made))
+    for size in (4, 8, 4):
+        assert (numpy.asarray(opened(numpy.zeros((size, 3), "float32"))) == size).all()
+
+
 REFUSALS: dict[str, tuple[Any, ...]] = {
     "plain": (refused_without_a_fit, refused_because_it_cannot_be_pickled, refused_for_want_of_the_output),
-    "keras": (keras_imports_no_other_framework, refused_keras),
+    "keras": (keras_imports_no_other_framework, refused_keras, keras_layer_that_wants_to_know_its_batch),
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 import pytest
 from sklearn import metrics
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 
 import scripts
 import tenfold
@@ -113,6 +113,28 @@ def test_labels_that_are_texts_or_floats() -> None:
     floats = LogisticRegression().fit(X, (Y > 0).astype(float))
     found = evaluate(floats, (X, (Y > 0).astype(float)), ["accuracy", "roc_auc"])
     assert abs(found["roc_auc"] - metrics.roc_auc_score(Y > 0, floats.predict_proba(X)[:, 1])) < EXACT
+
+
+def test_an_estimator_that_was_fitted_with_a_table_gets_its_columns_by_name() -> None:
+    import pandas
+
+    frame = pandas.DataFrame(X, columns=["a", "b", "c", "d"])
+    model = LogisticRegression().fit(frame[["d", "b", "a", "c"]], Y)
+    wanted = model.score(frame[["d", "b", "a", "c"]], Y)
+    rows = frame.assign(y=Y)
+    for inputs in (None, ["c", "b", "a", "d"]):
+        assert evaluate(model, rows, "accuracy", target="y", inputs=inputs)["accuracy"] == pytest.approx(wanted, EXACT)
+    with pytest.raises(errors.TasksFailed, match=r"fitted with the columns d, b, a, c.* have no d, b"):
+        evaluate(model, rows, "accuracy", target="y", inputs=["a", "c"])
+
+
+def test_a_classifier_without_probabilities_is_ranked_by_its_decision_function() -> None:
+    words = numpy.where(Y > 0, "more", "less")
+    model = RidgeClassifier().fit(X, words)
+    wanted = metrics.roc_auc_score(words, model.decision_function(X))
+    assert evaluate(model, (X, words), "roc_auc")["roc_auc"] == pytest.approx(wanted, EXACT)
+    with pytest.raises(errors.BadCall, match=r"RidgeClassifier has no predict_proba; .* in a call that has no others"):
+        evaluate(model, (X, words), ["roc_auc", "accuracy"])
 
 
 def test_a_bootstrap_is_the_same_every_time_for_any_number_of_workers() -> None:
@@ -256,6 +278,10 @@ def test_bad_calls_say_everything_at_once() -> None:
         assert part in str(caught.value)
     with pytest.raises(tenfold.BadCall, match=r"model=\{\}.*source=\{\}"):
         evaluate({}, {}, "accuracy")
+    with pytest.raises(
+        tenfold.BadCall, match=r"list is no model \(tenfold.evaluate takes several in a dict, by name\)"
+    ):
+        evaluate([CLASSIFIER, CLASSIFIER], (X, Y), "accuracy")
 
 
 @pytest.mark.parametrize("role", ["target", "weight", "by", "inputs"])

@@ -95,6 +95,8 @@ def test_labels_and_a_torch_module() -> None:
     with torch.no_grad():
         expected = module(torch.from_numpy(x)).numpy()
     numpy.testing.assert_allclose(predict(module, x).numpy(), expected, atol=1e-6)
+    similar = torch.nn.CosineSimilarity()  # forward(x1, x2), as a Fit with a dict of inputs calls it
+    numpy.testing.assert_allclose(predict(similar, {"x2": x, "x1": 3 * x}).numpy(), numpy.ones(len(x)), atol=1e-6)
 
 
 def test_several_inputs_and_several_outputs(tmp_path: Path) -> None:

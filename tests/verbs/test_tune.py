@@ -56,6 +56,9 @@ def test_what_is_not_there_is_a_failed_trial_that_says_so() -> None:
     assert study.best.number == 1
     with pytest.raises(TenfoldError, match="no trial of 3 came to its end: expected val_loss"):
         _ = tune(lambda p: {"loss": 1.0}, objective="val_loss").best
+    ended = tenfold.tune(lambda params: float("nan"), {"a": [1, 2, 3]}, progress=False)
+    with pytest.raises(TenfoldError, match="came to its end with a number as its value; 3 ended with NaN"):
+        _ = ended.best
 
 
 def test_a_failure_is_recorded_with_its_traceback_and_the_others_go_on() -> None:

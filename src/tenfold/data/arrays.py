@@ -10,6 +10,8 @@ import io
 import math
 import mmap
 import os
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,10 @@ class InMemory(Source):
     def sample_bytes(self) -> int:
         return _row_bytes(self._array.shape, self._array.dtype)
 
+    @property
+    def is_flat(self) -> bool:
+        return True
+
     def read(self, start: int, stop: int) -> Rows:
         return np.array(self._array[start:stop])  # a copy: what a function does to it is not done to the caller's
 
@@ -61,6 +67,7 @@ class Mapped(Source):
         self._path = os.path.abspath(path)
         self._place = offset, dtype, shape, strides
         self._mark = stamps.of_texts(stamps.of_file(path), offset, dtype.str, dtype, shape, strides)
+        self._spare: Array | None = None
 
     @property
     def form(self) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -77,12 +84,20 @@ class Mapped(Source):
         _, dtype, shape, _ = self._place
         return _row_bytes(shape, dtype)
 
+    @property
+    def is_flat(self) -> bool:
+        _, dtype, shape, strides = self._place
+        return strides == _in_a_row(shape, dtype)
+
     def read(self, start: int, stop: int) -> Rows:
+        return self._read(start, stop, _raw)
+
+    def _read(self, start: int, stop: int, raw: Callable[[int], Array]) -> Rows:
         offset, dtype, shape, strides = self._place
         stop = min(stop, self.length)
-        if start >= stop or not self.sample_bytes or strides != _in_a_row(shape, dtype):
+        if start >= stop or not self.sample_bytes or not self.is_flat:
             return np.array(self._map()[start:stop], order="C")
-        room = _room((stop - start, *shape[1:]), dtype)
+        room = _room((stop - start, *shape[1:]), dtype, raw)
         try:
             with open(self._path, "rb", buffering=0) as file:
                 file.seek(offset + start * strides[0])
@@ -93,7 +108,23 @@ class Mapped(Source):
 
     def view(self, start: int, stop: int) -> Rows:
         """A copy, unless it is large: to have 16 MB mapped page by page takes twice as long as to copy them."""
-        return self.read(start, stop) if (stop - start) * self.sample_bytes <= COPIED else self._map()[start:stop]
+        is_small = (stop - start) * self.sample_bytes <= COPIED
+        return self._read(start, stop, self._again) if is_small else self._map()[start:stop]
+
+    def _again(self, size: int) -> Array:
+        """The memory of the last view, once nobody has it any more: it is in the processor's cache, and needs no pages.
+
+        With new memory for each batch, a small model takes a tenth longer.
+        """
+        spare, self._spare = self._spare, None
+        # Referred to here and by the call that asks; and where it is in use, by arrays that lie in it.
+        if spare is None or len(spare) < size or sys.getrefcount(spare) > 2:
+            spare = _raw(size)
+        self._spare = spare
+        return spare
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_spare": None}
 
     def _map(self) -> Array:
         # Mapped for this only: a map has a descriptor, and there may be thousands of files.
@@ -162,11 +193,15 @@ def _in_a_row(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
     return tuple(math.prod(shape[axis + 1 :]) * dtype.itemsize for axis in range(len(shape)))
 
 
-def _room(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def _raw(size: int) -> Array:
+    return np.empty(size, np.uint8)
+
+
+def _room(shape: tuple[int, ...], dtype: np.dtype[Any], raw: Callable[[int], Array]) -> Array:
     size = math.prod(shape) * dtype.itemsize
-    raw = np.empty(size + ALIGNED, np.uint8)
-    begin = -raw.__array_interface__["data"][0] % ALIGNED
-    return raw[begin : begin + size].view(dtype).reshape(shape)
+    memory = raw(size + ALIGNED)
+    begin = -memory.__array_interface__["data"][0] % ALIGNED
+    return memory[begin : begin + size].view(dtype).reshape(shape)
 
 
 def _fill(file: io.FileIO, room: Array) -> None:

@@ -23,7 +23,14 @@ class Epochs:
         self._prepared = prepared
         self._batch_size = batch_size
         self._options = options
-        self._epochs = itertools.count(options.pop("first_epoch", 0))
+        prepared.iterate(batch_size, **options)  # refuses what cannot work here, and not inside of a framework
+        self._epochs = itertools.count(options.pop("first_epoch", 0), options.get("epochs", 1))
+
+    def __len__(self) -> int:
+        """How many batches that is."""
+        count = len(self._prepared)
+        cuts = order.batches(count, self._batch_size, self._options.get("shard", (0, 1))) if count else []
+        return len(cuts) * int(self._options.get("epochs", 1))
 
     def __iter__(self) -> Iterator[Any]:
         return self._prepared.iterate(self._batch_size, first_epoch=next(self._epochs), **self._options)
@@ -35,12 +42,9 @@ def tensorflow(prepared: Prepared, change: Any = None, *, batch_size: int, **opt
 
     signature = [tf.TensorSpec((None, *column.shape), column.dtype) for column in prepared.form.columns]
     epochs = Epochs(prepared, batch_size, options)
-    prepared.iterate(batch_size, **options)  # refuses what cannot work here, and not inside of TensorFlow
-    cuts = order.batches(len(prepared), batch_size, options.get("shard", (0, 1))) if len(prepared) else []
-    length = len(cuts) * options.get("epochs", 1)
     data = tf.data.Dataset.from_generator(lambda: iter(epochs), output_signature=prepared.form.nested(signature))
     # Without its length, Keras warns at the end of an epoch that there is not enough data.
-    data = data.apply(tf.data.experimental.assert_cardinality(length))
+    data = data.apply(tf.data.experimental.assert_cardinality(len(epochs)))
     if change is not None:
         data = data.map(change, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     return data.prefetch(2)
@@ -49,13 +53,17 @@ def tensorflow(prepared: Prepared, change: Any = None, *, batch_size: int, **opt
 def torch(prepared: Prepared, *, batch_size: int, **options: Any) -> Any:
     from torch.utils.data import DataLoader, IterableDataset
 
-    epochs = Epochs(prepared, batch_size, options)
-
     class Batches(IterableDataset):  # type: ignore[misc]
-        def __iter__(self) -> Iterator[Any]:
-            return map(_tensors, epochs)
+        def __init__(self, epochs: Epochs) -> None:
+            self._epochs = epochs
 
-    return DataLoader(Batches(), batch_size=None)
+        def __len__(self) -> int:
+            return len(self._epochs)
+
+        def __iter__(self) -> Iterator[Any]:
+            return map(_tensors, self._epochs)
+
+    return DataLoader(Batches(Epochs(prepared, batch_size, options)), batch_size=None)
 
 
 def _tensors(batch: Any) -> Any:
@@ -65,6 +73,8 @@ def _tensors(batch: Any) -> Any:
         return {name: _tensors(array) for name, array in batch.items()}
     if isinstance(batch, tuple):
         return tuple(map(_tensors, batch))
+    if batch.dtype.kind in "US":  # PyTorch has no tensors of texts; its own loaders give lists of them
+        return batch.tolist()
     return framework.from_numpy(numpy.require(batch, requirements=["W", "C"]))
 
 

@@ -201,8 +201,8 @@ class Prepared(Source):
 
     def sample(self, count: int, seed: int = 0) -> Prepared:
         """Some rows, drawn by `seed`, as a set of their own."""
-        if not 0 < count <= len(self):
-            raise BadCall(f"sample({count!r}): there are {len(self)} rows")
+        if not isinstance(count, int | numpy.integer) or not 0 < count <= len(self):
+            raise BadCall(f"sample({count!r}): expected a whole number, from 1 to {len(self)}, the number of rows")
         return self._some(numpy.sort(numpy.random.default_rng(seed).choice(len(self), count, replace=False)))
 
     def _some(self, rows: Array) -> Prepared:

@@ -177,9 +177,9 @@ class Preparing:
     # -- samples ------------------------------------------------------------------------------------------------
 
     def _blocks(self, part: Part, faults: list[Fault]) -> Iterator[Block]:
-        step = self._batch if self._batched and self._batch else part.stop - part.start
-        for start in range(part.start, part.stop, step):
-            stop = min(start + step, part.stop)
+        stop = part.start
+        while stop < part.stop:
+            start, stop = stop, min(stop + self._step(part.stop - stop), part.stop)
             try:
                 rows = self._read(part, start, stop)
             except Exception as error:
@@ -190,8 +190,16 @@ class Preparing:
                         yield from self._blocks(_one(part, place), faults)
                 continue
             found = (self._batch_block if self._batched else self._block)(rows, start, faults)
+            del rows  # before the next are read: then these are in the same memory, and in the processor's cache
             if found is not None:
                 yield found
+
+    def _step(self, left: int) -> int:
+        """How many of so many samples to read next."""
+        if self._batched and self._batch:
+            return self._batch
+        at_a_time = getattr(self._function, "at_a_time", None)
+        return at_a_time(left) if at_a_time is not None and self._source.is_flat else left
 
     def _read(self, part: Part, start: int, stop: int) -> Rows:
         if part.rows is not None:

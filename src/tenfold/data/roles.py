@@ -2,7 +2,8 @@
 
 an array                 goes into the model
 (x, y), (x, y, weight)   x goes into the model, as Keras reads a tuple; so several inputs are ((a, b), y)
-a dict of columns        `inputs` go into the model: one by its name, several numbers as a matrix, others as a dict
+a dict of columns        `inputs` go into the model: one by its name, several numbers as a matrix, others as a dict;
+                         to a model that knows its columns by name, all of them as a dict
 """
 
 from __future__ import annotations
@@ -16,6 +17,13 @@ import numpy
 from tenfold.data.form import NAMES
 from tenfold.data.source import Rows, Source
 from tenfold.errors import BadCall
+
+
+class Beside(dict[str, Any]):
+    """Columns of numbers that go into a model side by side, unless it knows them by name."""
+
+    def matrix(self) -> numpy.ndarray:
+        return numpy.column_stack(list(self.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +94,9 @@ def column(rows: Rows, name: str, argument: str) -> Any:
     return known[name]
 
 
-def together(columns: dict[str, Any]) -> Any:
-    """Numbers, one a row each, as the columns of a matrix; anything else as it is."""
-    arrays = [numpy.asarray(column) for column in columns.values()]
-    if len(arrays) > 0 and all(array.ndim == 1 and array.dtype.kind in "biuf" for array in arrays):
-        return numpy.column_stack(arrays)
+def together(columns: dict[str, Any]) -> dict[str, Any]:
+    """`Beside` where all are numbers, one a row each; anything else as it is."""
+    arrays = {name: numpy.asarray(column) for name, column in columns.items()}
+    if arrays and all(array.ndim == 1 and array.dtype.kind in "biuf" for array in arrays.values()):
+        return Beside(arrays)
     return columns

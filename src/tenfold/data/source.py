@@ -20,6 +20,8 @@ PARTS = 250
 """Into about how many parts a source is cut: few enough to be handed out at no cost, enough to be shared out evenly."""
 PART_BYTES = 16 << 20
 """Above which a part is not read at once, so that memory does not depend on the length of the source."""
+STREAMED_PARTS, STREAMED_BYTES = 125, 64 << 20
+"""The same for parts of which a few samples are read at a time: to hand one out costs up to a millisecond in all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,11 @@ class Source(ABC):
     def sample_bytes(self) -> int:
         """About how much memory a sample takes."""
 
+    @property
+    def is_flat(self) -> bool:
+        """Any slice costs what its bytes do: nothing is decoded for it that lies around it."""
+        return False
+
     @abstractmethod
     def describe(self) -> str:
         """For people: "20000 images in photos/"."""
@@ -75,13 +82,16 @@ class Source(ABC):
         return cut(self)
 
 
-def cut(source: Source, *, least: int = 1, multiple: int = 1) -> Iterator[Part]:
-    """All samples in parts of one size: at least `least` where that fits in memory, and a multiple of `multiple`."""
+def cut(source: Source, *, least: int = 1, multiple: int = 1, streamed: bool = False) -> Iterator[Part]:
+    """All samples in parts of one size: at least `least` where that fits in memory, and a multiple of `multiple`.
+
+    `streamed`: a part is not read at once, so that it may be longer.
+    """
     length = source.length
     if length is None:
         yield from source.parts()
         return
-    step = max(1, step_of(length, source.sample_bytes, least) // multiple) * multiple
+    step = max(1, step_of(length, source.sample_bytes, least, streamed=streamed) // multiple) * multiple
     for start in range(0, length, step):
         stop = min(start + step, length)
         yield Part(start, stop, source.stamp(start, stop))
@@ -105,12 +115,12 @@ def sample(rows: Rows, place: int) -> Any:
     return rows[place]
 
 
-def step_of(length: int, sample_bytes: int, least: int = 1) -> int:
+def step_of(length: int, sample_bytes: int, least: int = 1, *, streamed: bool = False) -> int:
     """How many samples go together: a power of two, so that some more samples leave the parts before them as they are.
 
     Of a source that is cut by its bytes, the length does not matter anyway.
     """
-    even = 1 << max(0, round(math.log2(max(1, length) / PARTS)))
-    most = PART_BYTES // max(1, sample_bytes)
+    even = 1 << max(0, round(math.log2(max(1, length) / (STREAMED_PARTS if streamed else PARTS))))
+    most = (STREAMED_BYTES if streamed else PART_BYTES) // max(1, sample_bytes)
     # Whole batches of a model: to fill up the last one of each part would be a copy of it, 7 % of a small model's time.
     return max(1, min(max(least, even), most - most % least if most > least else most))

@@ -10,7 +10,7 @@ import importlib
 import os
 import pkgutil
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -230,6 +230,11 @@ def ahead() -> None:
     if name in names():
         member = importlib.import_module(f"{__name__}.{name}")
         getattr(member, "ahead", lambda: None)()
+
+
+def expect(engine: Engine, modules: Iterable[str]) -> None:
+    """Say which modules the workers of a call will want that is about to be made; some engines can do with that."""
+    getattr(engine, "expect", lambda _: None)(modules)
 
 
 def _adopted(wanted: Any) -> Engine:

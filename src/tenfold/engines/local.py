@@ -16,14 +16,14 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tenfold import machine
 from tenfold.engines import Batch, Broken, Event, Failed, Finished, FinishedLarge, GivenBack, Printed, Reported, refuse
 from tenfold.errors import WorkersUnavailable
 from tenfold.machine import Machine
-from tenfold.nursery import child, groups, leases
+from tenfold.nursery import groups, leases, notice
 from tenfold.nursery.forking import Forking, NurseryLost
 from tenfold.nursery.load import Load, load
 from tenfold.nursery.slate import OPENING
@@ -63,6 +63,10 @@ class LocalEngine:
     def machines(self) -> list[Machine]:
         return [machine.look()]
 
+    def expect(self, modules: Iterable[str]) -> None:
+        """Have the nursery import them while the caller still makes its plan and its journal."""
+        notice.tell(modules)
+
     def open(self, function: Callable[[Any], Any], job: Job, plan: Plan) -> LocalCrew:
         return LocalCrew(load(function), job, plan, surroundings(job.variables))
 
@@ -91,12 +95,14 @@ class LocalCrew:
         # A worker that has grown by half of its part of the machine is replaced after its task.
         self._retire_above = machine.look().memory // (2 * len(plan.seats))
         self.capacity = len(plan.seats)
+        self._ahead = 0 if plan.isolate else min(self.capacity, job.tasks or 0)
 
     # -- the port -----------------------------------------------------------------------------------------------
 
     def send(self, batch: Batch) -> None:
         self._waiting.append(batch)
         self._place()
+        self._start_ahead()
 
     def receive(self, seconds: float) -> list[Event]:
         self._poll()
@@ -172,22 +178,20 @@ class LocalCrew:
         ready = [worker for worker in ready if worker.name in self._workers]  # the nursery may just have been lost
         return min(ready, key=lambda worker: len(worker.batches), default=None)
 
+    def _start_ahead(self) -> None:
+        """The other workers too, where tasks will come for them: a call may wait for what its first task settles."""
+        ahead, self._ahead = self._ahead, 0
+        while ahead > len(self._workers) and self._start_worker() is not None:
+            pass
+
     def _hand_over(self, worker: Worker, batch: Batch) -> None:
         try:
             packed = batch.sealed or parcel.pack(batch.items)
         except Exception as error:
             self._events.append(refuse(batch, worker.seat.index, error))
             return
-        worker.batches.append(batch)
         worker.leaving = self._plan.isolate and not worker.stays
-        message = ("batch", batch.id, batch.attempt, batch.indices)
-        with contextlib.suppress(Closed):  # it has just died; its exit gives the batch back
-            if packed.size <= child.INLINE:
-                worker.wire.send((*message, packed.to_bytes()))
-            else:
-                handle = parcel.shared(packed)
-                worker.wire.send((*message, None), [handle])
-                os.close(handle)
+        worker.hand(batch, packed)
         self._listen(worker)
 
     # -- starting and ending workers ----------------------------------------------------------------------------

@@ -10,9 +10,7 @@ from tenfold.machine.cores import CGROUP_FILE, CGROUP_ROOT, ancestors
 
 def limit(membership: Path = CGROUP_FILE, root: Path = CGROUP_ROOT) -> int:
     """Bytes: the machine's memory, or the tightest cgroup limit where that is less."""
-    import psutil
-
-    found = [int(psutil.virtual_memory().total)]
+    found = [_total()]
     for controller, name in (("", "memory.max"), ("memory", "memory.limit_in_bytes")):
         for folder in ancestors(membership, root, controller):
             try:
@@ -22,6 +20,14 @@ def limit(membership: Path = CGROUP_FILE, root: Path = CGROUP_ROOT) -> int:
             if text.isdigit():  # "max" means no limit
                 found.append(int(text))
     return min(found)
+
+
+def _total() -> int:
+    if "SC_PHYS_PAGES" in getattr(os, "sysconf_names", {}):
+        return int(os.sysconf("SC_PHYS_PAGES")) * _PAGE
+    import psutil
+
+    return int(psutil.virtual_memory().total)
 
 
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096

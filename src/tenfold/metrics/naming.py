@@ -121,7 +121,7 @@ def _named(name: str, classes: Array | None, approximate: bool) -> Family:
     if numbered:
         return NUMBERED[numbered[1]](name, int(numbered[2]), classes)
     near = [ELSEWHERE[name]] if name in ELSEWHERE else difflib.get_close_matches(name, names(), 3)
-    meant = f"; did you mean {' or '.join(repr(each) for each in near)}?" if near else ""
+    meant = f"; did you mean {' or '.join(repr(each) for each in near)}?" if near else "."
     raise BadCall(f"metric {name!r} is not known{meant} Accepted are {', '.join(names())}, and objects that merge")
 
 

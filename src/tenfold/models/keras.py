@@ -26,7 +26,7 @@ from tenfold.work import parcel
 class KerasModel(Model):
     """Holds a parcel: the bytes, the classes and functions to open them with, and whether they are trusted."""
 
-    modules = ("keras",)
+    modules = ("keras", "tenfold.models.keras_tensorflow")
     one_form = True
 
     @property

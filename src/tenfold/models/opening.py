@@ -47,6 +47,8 @@ def _of_live(value: Any, output: str | None) -> Model:
     if callable(value) and not isinstance(value, type):
         return function.of_live(value, output)
     what = "a class, not a model made from it" if isinstance(value, type) else f"{type(value).__name__} is no model"
+    if isinstance(value, list | tuple):
+        what += " (tenfold.evaluate takes several in a dict, by name)"
     raise BadCall(f"model={shorten(value)}: {what}; expected {ACCEPTED}")
 
 

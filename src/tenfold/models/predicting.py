@@ -33,11 +33,15 @@ class Predicting:
         """Rows may be where they lie in a file."""
         return self._model.changes_nothing
 
+    def at_a_time(self, rows: int) -> int:
+        """Of so many rows, how many to read and give it at once: a batch, if any of them shows the form of all."""
+        return sizing.even(rows, self._found or sizing.TRIED) if self._model.one_form else rows
+
     def __tenfold_parts__(self) -> dict[str, Any]:
         return {**self._model.__tenfold_parts__(), "columns": self._x, "batch_size": self._batch_size}
 
     def __tenfold_modules__(self, _named: set[str]) -> list[str]:
-        return list(self._model.modules)
+        return [*self._model.modules, __name__, type(self._model).__module__]
 
     @property
     def __name__(self) -> str:
@@ -53,6 +57,8 @@ class Predicting:
     def outputs(self, inputs: Any) -> Any:
         """As the model nests them."""
         predict = loaded(self._model)
+        if hasattr(inputs, "matrix") and not getattr(predict, "by_name", False):  # columns of a table
+            inputs = inputs.matrix()
         if self._found is None:
             self._found = self._agreed(predict, inputs)
         rows = nesting.count(inputs)

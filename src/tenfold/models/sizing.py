@@ -19,12 +19,14 @@ LEAST, MOST = 32, 8192
 ANY = tuple(LEAST << step for step in range((MOST // LEAST).bit_length()))
 COMPILED = (256, 1024, 4096)
 """Few, because each is a compilation."""
+TRIED = 4096
+"""Rows that are enough to find it with."""
 NOISE = 0.95
 """Of the best speed, which is as good: then the larger size is taken, whose rows cost less besides the model."""
 ENOUGH = 0.05
 """Seconds of a batch beside which nothing is left to save."""
 _SECONDS = 0.05
-_REPEATS = 5
+_REPEATS = 3
 """A size is tried for so long, or so often, and its best time counts: what else the machine does only adds to it."""
 
 

@@ -71,11 +71,22 @@ class _Running:
     def __init__(self, estimator: Any, method: str) -> None:
         self._method = getattr(estimator, method)
         self._columns = getattr(estimator, "feature_names_in_", None)
+        self.by_name = self._columns is not None  # it was fitted with a table, whose columns may have another order
 
     def __call__(self, rows: Rows) -> Outputs:
-        if isinstance(rows, Mapping) and self._columns is not None:  # it was fitted with a table
-            import pandas
-
-            rows = pandas.DataFrame({name: rows[name] for name in self._columns})
+        if isinstance(rows, Mapping) and self._columns is not None:
+            rows = _frame(rows, self._columns)
         found = self._method(rows)
         return nesting.settled(found.toarray() if hasattr(found, "toarray") else found)
+
+
+def _frame(rows: Mapping[str, Any], names: Any) -> Any:
+    import pandas
+
+    missing = [name for name in names if name not in rows]
+    if missing:
+        raise BadCall(
+            f"model: it was fitted with the columns {', '.join(names)}; of these, the rows that it is given have no "
+            f"{', '.join(missing)}. Give them, or say which columns go in: inputs=[...]"
+        )
+    return pandas.DataFrame({name: rows[name] for name in names})

@@ -5,6 +5,7 @@ A module runs on the GPU that its task holds, else on the processor. No GPU has 
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from typing import Any
 
@@ -65,9 +66,20 @@ class _Running:
 
         with torch.inference_mode():
             given = nesting.each(self._tensor, rows)
-            # Of several inputs a tuple is given as arguments, as `forward(self, a, b)` has them; a dict as one.
-            outputs = self._module(*given) if isinstance(given, tuple) else self._module(given)
+            outputs = self._called(given)
             return nesting.settled(nesting.chosen(outputs, self._output), _array)
+
+    def _called(self, given: Any) -> Any:
+        """Several inputs are its arguments, a dict of them its named ones, as in a `Fit`; one dict, if it has none."""
+        if isinstance(given, tuple):
+            return self._module(*given)
+        if not isinstance(given, dict):
+            return self._module(given)
+        try:
+            inspect.signature(self._module.forward).bind(**given)
+        except TypeError:
+            return self._module(given)
+        return self._module(**given)
 
     def _tensor(self, array: Any) -> Any:
         """Without a copy where it stays on the processor; floats in the precision of the module's weights."""

@@ -34,6 +34,7 @@ from typing import Any
 from tenfold.machine.memory import private
 from tenfold.nursery import alone, client, groups
 from tenfold.nursery.slate import LARGEST, OPENING, Slate
+from tenfold.nursery.surroundings import Surroundings
 from tenfold.nursery.wire import Closed, Wire
 from tenfold.work import folders, parcel
 from tenfold.work.outcome import Failure
@@ -85,7 +86,7 @@ def _live(wire_handle: int, slate_handle: int, *, loaded_threads: int | None, sc
         (_, order), _ = wire.receive()
         if scratch is not None and order["scratch"]:
             scratch.append(order["scratch"])
-        around = order["around"]
+        around: Surroundings = order["around"]
         sys.path[:] = around.path
         importlib.invalidate_caches()  # modules that were written since the nursery started
         sys.argv[:] = around.arguments

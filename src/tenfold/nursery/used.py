@@ -15,8 +15,11 @@ _COMPANIONS = ("scipy", "pandas", "skimage", "PIL")
 """Not frameworks, and often imported with one. Known to start no threads when they are imported."""
 
 
-_LAZY = {"skimage": ("skimage.transform._warps", "skimage.filters", "skimage.color")}
-"""Of a package that imports its parts when they are asked for: the parts that most ask for."""
+_LAZY = {
+    "skimage": ("skimage.transform._warps", "skimage.filters", "skimage.color"),
+    "PIL": ("PIL.Image", "PIL.ImageFile", "numpy", "numpy.random"),
+}
+"""Of a package that imports its parts when they are asked for: the parts that most ask for, and what they go into."""
 
 
 def members(function: Callable[..., Any]) -> tuple[str, ...]:

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from tenfold.machine.memory import private
-from tenfold.nursery import slate
+from tenfold.nursery import child, slate
 from tenfold.nursery.load import Load
 from tenfold.nursery.starter import Starter
-from tenfold.nursery.wire import Wire
+from tenfold.nursery.wire import Closed, Wire
 from tenfold.plan.needs import readable
 from tenfold.plan.seats import Seat
+from tenfold.work import parcel
 from tenfold.work.outcome import Failure
 from tenfold.work.run import Job
 
@@ -29,6 +30,9 @@ class Sendable(Protocol):
 
     @property
     def id(self) -> int: ...
+
+    @property
+    def attempt(self) -> int: ...
 
     @property
     def indices(self) -> Sequence[int]: ...
@@ -114,6 +118,20 @@ class Worker:
             self.wire.send(("job", job, None), [load.handle])
         else:
             self.wire.send(("job", job, load.content))
+
+    def hand(self, batch: Sendable, packed: parcel.Parcel | parcel.Sealed) -> None:
+        """Send it a batch."""
+        self.batches.append(batch)
+        message = ("batch", batch.id, batch.attempt, batch.indices)
+        with contextlib.suppress(Closed):  # it has just died; its exit gives the batch back
+            if packed.size <= child.INLINE:
+                self.wire.send((*message, packed.to_bytes()))
+                return
+            handle = parcel.shared(packed)
+            try:
+                self.wire.send((*message, None), [handle])
+            finally:
+                os.close(handle)
 
     def advance(self, count: int) -> None:
         """We have heard of the next `count` tasks of its first batch."""

@@ -21,7 +21,9 @@ from tenfold.verbs.map import over, raise_failures
 from tenfold.verbs.predict import LEAST, size_faults
 from tenfold.verbs.scored import Scored
 
-_NEED_SCORES = ("roc_auc", "average_precision", "log_loss", "brier", "calibration", "top_")
+_RANK = ("roc_auc", "average_precision", "top_")
+"""Metrics of scores of any size."""
+_NEED_SCORES = (*_RANK, "log_loss", "brier", "calibration")
 """Metrics for which a class alone is too little: an estimator is asked for probabilities."""
 
 
@@ -82,7 +84,7 @@ def evaluate(
             sound(faults, look_at, opened, *looks)
     scorings, predicting = {}, {}
     for name, one in models.items():
-        asked, labels = _asked(one, metrics, output, classes)
+        asked, labels = sound(faults, _asked, one, metrics, output, classes) or (output, classes)
         options = {"bootstrap": bootstrap, "approximate": approximate, "classes": labels}
         scoring = sound(faults, Scoring, metrics, by=by is not None, seed=seed, **options)
         ready = sound(faults, open_model, one, output=asked)
@@ -116,12 +118,23 @@ def _listed(metrics: Any) -> list[Any]:
 
 def _asked(model: Any, metrics: Any, output: str | None, classes: Any) -> tuple[str | None, Any]:
     """Which output an estimator is asked for, and the labels of its columns."""
-    if not hasattr(model, "predict_proba") or output not in (None, "predict_proba"):
+    has = [name for name in ("predict_proba", "decision_function") if hasattr(model, name)]
+    if not has or output not in (None, *has):
         return output, classes
-    names = metrics.values() if isinstance(metrics, Mapping) else _listed(metrics)
-    if output is None and not any(isinstance(name, str) and name.startswith(_NEED_SCORES) for name in names):
+    listed = list(metrics.values() if isinstance(metrics, Mapping) else _listed(metrics))
+    in_need = [name for name in listed if isinstance(name, str) and name.startswith(_NEED_SCORES)]
+    if output is None and not in_need:
         return output, classes
-    return "predict_proba", getattr(model, "classes_", None) if classes is None else classes
+    if has[0] == "decision_function" and output is None and not all(map(_ranks, listed)):
+        raise BadCall(
+            f"metrics={listed}: {type(model).__name__} has no predict_proba; with its decision_function, only "
+            "roc_auc, average_precision and top_5 can be scored, in a call that has no others"
+        )
+    return output or has[0], getattr(model, "classes_", None) if classes is None else classes
+
+
+def _ranks(metric: Any) -> bool:
+    return isinstance(metric, str) and metric.startswith(_RANK)
 
 
 def _scores(

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tenfold import engines
 from tenfold.data import manifest, preparing
 from tenfold.data.manifest import Manifest
 from tenfold.data.prepared import Prepared
@@ -22,8 +23,10 @@ from tenfold.data.source import Part, Source, cut
 from tenfold.dispatch.feed import Feed
 from tenfold.dispatch.first import FirstAlone
 from tenfold.dispatch.results import Results
+from tenfold.dispatch.using import choice
 from tenfold.errors import BadCall, TaskDied, TaskOutOfMemory, TasksFailed, TaskTimedOut
 from tenfold.journal import fingerprint
+from tenfold.nursery import used
 from tenfold.verbs.call import Settings
 from tenfold.verbs.map import over
 from tenfold.verbs.workplace import PARTS, Workplace
@@ -52,6 +55,8 @@ class Recipe:
     """Of the files."""
     least: int = 1
     """Samples of a part, where a single one is hardly any work."""
+    streamed: bool = False
+    """A part is not read at once."""
     verb: str = "prepare"
     """What was called."""
     feed: type[Feed] = FirstAlone
@@ -66,7 +71,11 @@ class Recipe:
         """The source, cut for workers: as it likes, or where samples go together, at these places."""
         if self.batch is None and self.least == 1:
             return self.source.parts()
-        return cut(self.source, least=self.least, multiple=self.batch or 1)
+        return cut(self.source, least=self.least, multiple=self.batch or 1, streamed=self.streamed)
+
+    def modules(self) -> list[str]:
+        """What a worker imports for the task."""
+        return [Preparing.__module__, type(self.source).__module__, *used.modules(self.function)]
 
     def task(self, folder: Path, kept: dict[str, Kept]) -> Preparing:
         """What workers do."""
@@ -90,6 +99,7 @@ def make(recipe: Recipe, to: str | os.PathLike[str], settings: Settings, *, fres
     if not fresh and place.is_made():
         place.tidy()
         return Prepared.open(place.folder)
+    engines.expect(choice(settings.engine, settings.workers).engine, recipe.modules())
     with place.held():
         if fresh:
             place.clear()
@@ -148,7 +158,7 @@ def _map(
     results = mapped(task, parts, settings, on_error="collect" if collects else "stop", feed_of=feed_of)
     _raise_ours(results, collects=collects)
     pieces = [value for value in results if isinstance(value, Piece)]
-    failed = [(outcome, _part_of(outcome, parts)) for outcome in results.outcomes if outcome.failure is not None]
+    failed = [(outcome, _part_of(outcome, parts)) for outcome in results.journal.outcomes(ok=False)]
     if all(part.stop - part.start == 1 for _, part in failed):
         return pieces + [_left_out(part, outcome) for outcome, part in failed]
     alone = [one for _, part in failed for one in preparing.ones(part)]
@@ -184,6 +194,8 @@ def _left_out(part: Part, outcome: Outcome) -> Piece:
 
 
 def _refuse_empty(pieces: list[Piece]) -> NoReturn:
+    if not pieces:  # a stream that ended at once: of other sources that is known before
+        raise BadCall("source: has no samples")
     faults = [fault for piece in pieces for fault in piece.faults]
     said = f"none of {sum(p.stop - p.start for p in pieces)} samples has become a row"
     if not faults:

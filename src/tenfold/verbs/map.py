@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sized
+from dataclasses import replace
 from typing import Any, get_args
 
 from tenfold.dispatch.feed import Feed
@@ -75,7 +76,8 @@ def over(
             feed = grouped.run(task, list(items), call)
         else:
             feed = feed_of(items, call.journal, resumable=settings.run is not None)
-            call.run(lambda: call.crew(task, call.job), feed)
+            left = None if total is None else total - call.journal.counts()[0]
+            call.run(lambda: call.crew(task, replace(call.job, tasks=left)), feed)
         if feed.exhausted:
             call.journal.set_meta(count=str(feed.drawn))
     return Results(

@@ -90,7 +90,9 @@ def predict(
     if to is None:
         return _in_memory(function, found, settings)
     recipe = Recipe(function, found, batched=True, batch=None, quarantines=False, format=format)
-    recipe = replace(recipe, least=LEAST, verb="predict", feed=Feed if opened.one_form else FirstAlone)
+    if opened.one_form:
+        recipe = replace(recipe, feed=Feed, streamed=found.is_flat)
+    recipe = replace(recipe, least=LEAST, verb="predict")
     return make(recipe, to, settings, fresh=fresh)
 
 

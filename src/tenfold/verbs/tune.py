@@ -138,7 +138,7 @@ def _try_one(wanted: Wanted, seed: int) -> None:
     if isinstance(wanted.task, Fits):
         source = "grid" if wanted.sampler == "grid" else "random"
         params = Suggestions(wanted.space, source, seed, ["minimize"]).ask()
-        wanted.task.check([Leg(0, params or {}, None)])
+        wanted.task.check([Leg(0, params or {}, None, fold=0 if wanted.folds else None)])
 
 
 # -- running ----------------------------------------------------------------------------------------------------------

@@ -41,6 +41,8 @@ class Job:
     """Seconds after which a task stops itself by an alarm; None where somebody else stops it, or nobody."""
     variables: tuple[tuple[str, str], ...] = ()
     """What the environment has to say before anything is imported, whatever the caller's says."""
+    tasks: int | None = None
+    """How many there are at least, where that is known: so many workers may be started ahead of them."""
 
 
 class Declined(Exception):
