@@ -5,8 +5,9 @@ Three questions, whole scripts from a cold interpreter to its exit unless it say
 - A grid search over a Keras classifier on the digits, 3 learning rates x 3 folds and 32 x 3, 10 epochs: GridSearch of
   `tenfold.sklearn` against scikit-learn's GridSearchCV over scikeras with n_jobs=-1.
 - 64 trials by successive halving (factor 3, at most 27 epochs): `tenfold.tune` with ASHA against Optuna in 4 processes,
-  KerasTuner's Hyperband (as many trials as its brackets have), Ray Tune's ASHA, and HalvingGridSearchCV: in all, and
-  until a val_loss that everybody reaches, which is the worst of their best ones, on the same rows.
+  KerasTuner's Hyperband (as many trials as its brackets have), Ray Tune's ASHA, and HalvingGridSearchCV, on the same
+  rows and the same grid, in another order in each turn: in all, and until a val_loss that everybody reaches in that
+  turn, which is the worst of their best ones.
 - scikit-learn's own GridSearchCV of an SVC and of a random forest, under tenfold's joblib backend and under loky, cold
   and warm (benchmarks/joblib_backend.py).
 
@@ -16,12 +17,14 @@ up after LIMIT seconds counts with what it had noted until then.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -134,61 +137,72 @@ class Halved:
     def __init__(self, trials: int, epochs: int) -> None:
         self._trials = trials
         self._epochs = epochs
-        self._turns: dict[str, list[Turn]] = {}
+        self._rounds: list[dict[str, Turn]] = []
 
-    def add(self, name: str, turn: Turn) -> None:
-        self._turns.setdefault(name, []).append(turn)
+    def add(self, name: str, number: int, turn: Turn) -> None:
+        while len(self._rounds) <= number:
+            self._rounds.append({})
+        self._rounds[number][name] = turn
 
     def table(self) -> Table:
-        level = self._level()
-        in_all, until = self._medians()
-        head = ("contestant", "median s", "turns", "s / tenfold's s", f"s to {level:.4f}", "/ tenfold's", "best")
+        in_all, until = self._in_all(), self._until()
+        levels = " and ".join(f"{level(turns):.4f}" for turns in self._rounds)
+        head = ("contestant", "median s", "turns", "s / tenfold's s", f"s to {levels}", "/ tenfold's", "best")
         rows = [
             (
                 name,
-                f"{in_all[name]:.1f}",
-                spread([turn.seconds for turn in turns]),
-                ratio(in_all, name),
-                f"{until[name]:.1f}",
-                ratio(until, name),
-                f"{min(turn.best for turn in turns):.4f}",
+                f"{statistics.median(seconds):.1f}",
+                spread(seconds),
+                ratio(medians(in_all), name),
+                f"{statistics.median(until[name]):.1f}",
+                ratio(medians(until), name),
+                " ".join(f"{turns[name].best:.4f}" for turns in self._rounds if name in turns),
             )
-            for name, turns in self._turns.items()
+            for name, seconds in in_all.items()
         ]
         return Table(f"{self._trials} trials by successive halving, at most {self._epochs} epochs", head, rows)
 
     def goals(self) -> list[Goal]:
         goals = []
-        for what, found in zip(("in all", "to the same val_loss"), self._medians(), strict=True):
+        for what, found in (("in all", medians(self._in_all())), ("to the same val_loss", medians(self._until()))):
             best = min((value for name, value in found.items() if name != TENFOLD), default=math.nan)
             text = f"{self._trials} trials by halving, {what}, against the best of {len(found) - 1} peers"
             goals.append(at_least(text, best / found.get(TENFOLD, math.nan), FASTER))
         return goals
 
-    def _level(self) -> float:
-        """The val_loss that was reached in every turn."""
-        return max((turn.best for turns in self._turns.values() for turn in turns), default=math.nan)
+    def _in_all(self) -> dict[str, list[float]]:
+        return self._each(lambda _, turn: turn.seconds)
 
-    def _medians(self) -> tuple[dict[str, float], dict[str, float]]:
-        level = self._level()
-        in_all = {name: [turn.seconds for turn in turns] for name, turns in self._turns.items()}
-        until = {name: [turn.until(level) for turn in turns] for name, turns in self._turns.items()}
-        return medians(in_all), medians(until)
+    def _until(self) -> dict[str, list[float]]:
+        return self._each(lambda turns, turn: turn.until(level(turns)))
+
+    def _each(self, value: Callable[[Mapping[str, Turn], Turn], float]) -> dict[str, list[float]]:
+        found: dict[str, list[float]] = {}
+        for turns in self._rounds:
+            for name, turn in turns.items():
+                found.setdefault(name, []).append(value(turns, turn))
+        return found
+
+
+def level(turns: Mapping[str, Turn]) -> float:
+    """The val_loss that everybody has reached."""
+    return max((turn.best for turn in turns.values()), default=math.nan)
 
 
 def halving(chosen: Options) -> Halved:
     trials, epochs = (8, 3) if chosen.quick else (TRIALS, EPOCHS)
     so_far = Halved(trials, epochs)
     with launch.environment() as cold:
-        runs = {name: partial(halved, name, trials, epochs, cold, so_far) for name in HALVING}
+        runs = {name: partial(halved, name, itertools.count(), trials, epochs, cold, so_far) for name in HALVING}
         take_turns(runs, chosen.repeats)
     return so_far
 
 
-def halved(name: str, trials: int, epochs: int, cold: dict[str, str], so_far: Halved) -> None:
-    """One contestant's turn."""
+def halved(name: str, numbers: Iterator[int], trials: int, epochs: int, cold: dict[str, str], so_far: Halved) -> None:
+    """One contestant's turn, which has the next of the numbers."""
+    number = next(numbers)
     with tempfile.TemporaryDirectory(prefix="halving-", ignore_cleanup_errors=True) as folder:
-        words = launch.command("halving", HALVING[name], trials, epochs, digits(), folder)
+        words = launch.command("halving", HALVING[name], trials, epochs, digits(), folder, number)
         began = time.time()
         seconds, _, why = attempted(words, cold)
         lines = [line for path in Path(folder).glob("*.jsonl") for line in path.read_text().splitlines()]
@@ -196,7 +210,7 @@ def halved(name: str, trials: int, epochs: int, cold: dict[str, str], so_far: Ha
         say(f"{name} is left out: {why or 'it has noted nothing'}")
         return
     noted = sorted((at - began, loss) for at, loss in map(json.loads, lines))
-    so_far.add(name, Turn(seconds, noted))
+    so_far.add(name, number, Turn(seconds, noted))
     say(f"{name}: {len(noted)} losses in {seconds:.1f} s {why}\n\n{so_far.table().text()}\n")
 
 

@@ -1,9 +1,10 @@
-"""64 trials of a small Keras model by successive halving: `halving.py CONTESTANT TRIALS EPOCHS FILE FOLDER`.
+"""64 trials of a small Keras model by successive halving: `halving.py CONTESTANT TRIALS EPOCHS FILE FOLDER SEED`.
 
 Contestants: tenfold, optuna (4 processes), kerastuner (Hyperband), raytune (ASHA), sklearn (HalvingGridSearchCV over
-scikeras). Everybody searches the learning rate and the dropout of the same model on the same rows, in 2 workers at a
-time (optuna 4), with a factor of 3. What is seen of a trial on the held-out rows, and of those alone, is noted in
-FOLDER with its time: after every epoch, or where its tool looks only when a fit is over (sklearn), after every fit.
+scikeras). Everybody tries the same grid of learning rates and dropouts, in the same order, which SEED decides (but for
+kerastuner and optuna, which draw from it), with the same model on the same rows, in 2 workers at a time (optuna 4),
+with a factor of 3. What is seen of a trial on the held-out rows, and of those alone, is noted in FOLDER with its time:
+after every epoch, or where its tool looks only when a fit is over (sklearn), after every fit.
 """
 
 import json
@@ -14,6 +15,7 @@ import time
 import numpy
 
 CONTESTANT, TRIALS, EPOCHS, FILE, FOLDER = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], sys.argv[5]
+SEED = int(sys.argv[6])
 BATCH = 32
 HELD_OUT = 360  # the last rows
 LOW, HIGH = 1e-4, 1e-1
@@ -29,6 +31,18 @@ elif CONTESTANT != "optuna":
 def digits():
     with numpy.load(FILE) as held:
         return held["x"], held["y"]
+
+
+def grid():
+    """What is tried: values of each, in an order that says nothing."""
+    side = round(TRIALS**0.5)
+    order = numpy.random.default_rng(SEED).permutation
+    rates, dropouts = numpy.geomspace(LOW, HIGH, side), numpy.linspace(0.1, 0.45, side)
+    return {"lr": order(rates).tolist(), "dropout": order(dropouts).tolist()}
+
+
+def points():
+    return [{"lr": lr, "dropout": dropout} for lr in grid()["lr"] for dropout in grid()["dropout"]]
 
 
 def build(lr=1e-3, dropout=0.0):
@@ -54,8 +68,7 @@ def noting():
 
 def run_tenfold():
     fit = tenfold.Fit(build, digits(), epochs=EPOCHS, batch_size=BATCH, validation=HELD_OUT / len(digits()[0]))
-    space = {"lr": tenfold.loguniform(LOW, HIGH), "dropout": tenfold.uniform(0.0, 0.5)}
-    study = tenfold.tune(fit, space, trials=TRIALS, sampler="random", pruner="asha", workers=2, progress=False)
+    study = tenfold.tune(fit, grid(), trials=TRIALS, sampler="grid", pruner="asha", workers=2, progress=False)
     for report in study.results.reports():
         with open(os.path.join(FOLDER, "tenfold.jsonl"), "a") as file:
             file.write(json.dumps([report.at, report.values["val_loss"]]) + "\n")
@@ -88,7 +101,7 @@ def optuna_process(seed, trials):
     study = optuna.load_study(
         study_name="halving",
         storage=f"sqlite:///{FOLDER}/optuna.db",
-        sampler=optuna.samplers.RandomSampler(seed=seed),
+        sampler=optuna.samplers.GridSampler(grid(), seed=seed),
         pruner=optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=3),
     )
     study.optimize(objective, n_trials=trials)
@@ -102,7 +115,7 @@ def run_optuna():
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     optuna.create_study(study_name="halving", storage=f"sqlite:///{FOLDER}/optuna.db")
     context = multiprocessing.get_context("spawn")
-    many = [context.Process(target=optuna_process, args=(seed, TRIALS // 4)) for seed in range(4)]
+    many = [context.Process(target=optuna_process, args=(4 * SEED + own, TRIALS // 4)) for own in range(4)]
     for process in many:
         process.start()
     for process in many:
@@ -120,10 +133,10 @@ def run_kerastuner():
     x, y = digits()
 
     def hypermodel(hp):
-        return build(hp.Float("lr", LOW, HIGH, sampling="log"), hp.Float("dropout", 0.0, 0.5))
+        return build(**{name: hp.Choice(name, values) for name, values in grid().items()})
 
     tuner = keras_tuner.Hyperband(
-        hypermodel, objective="val_loss", max_epochs=EPOCHS, factor=3, directory=FOLDER, project_name="kt", seed=0
+        hypermodel, objective="val_loss", max_epochs=EPOCHS, factor=3, directory=FOLDER, project_name="kt", seed=SEED
     )
     held = (x[-HELD_OUT:], y[-HELD_OUT:])
     tuner.search(x[:-HELD_OUT], y[:-HELD_OUT], batch_size=BATCH, validation_data=held, verbose=0, callbacks=[noting()])
@@ -160,13 +173,19 @@ def run_raytune():
     import ray
     from ray import tune
     from ray.tune.schedulers import ASHAScheduler
+    from ray.tune.search.basic_variant import BasicVariantGenerator
 
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     scheduler = ASHAScheduler(metric="val_loss", mode="min", max_t=EPOCHS, grace_period=1, reduction_factor=3)
     tuner = tune.Tuner(
         tune.with_parameters(trainable, data=digits()),
         param_space={"lr": tune.loguniform(LOW, HIGH), "dropout": tune.uniform(0.0, 0.5)},
-        tune_config=tune.TuneConfig(num_samples=TRIALS, scheduler=scheduler, reuse_actors=True),
+        tune_config=tune.TuneConfig(
+            num_samples=TRIALS,
+            search_alg=BasicVariantGenerator(points_to_evaluate=points()),
+            scheduler=scheduler,
+            reuse_actors=True,
+        ),
         run_config=tune.RunConfig(storage_path=FOLDER, verbose=0),
     )
     tuner.fit()
@@ -181,15 +200,10 @@ def run_sklearn():
     from sklearn.model_selection import HalvingGridSearchCV, PredefinedSplit
 
     x, y = digits()
-    side = round(TRIALS**0.5)
-    grid = {
-        "model__lr": numpy.geomspace(LOW, HIGH, side).tolist(),
-        "model__dropout": numpy.linspace(0, 0.5, side).tolist(),
-    }
     held = PredefinedSplit([-1] * (len(x) - HELD_OUT) + [0] * HELD_OUT)
     search = HalvingGridSearchCV(
         KerasClassifier(build, batch_size=BATCH, verbose=0),
-        grid,
+        {f"model__{name}": values for name, values in grid().items()},
         resource="epochs",
         min_resources=1,
         max_resources=EPOCHS,

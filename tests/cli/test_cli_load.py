@@ -82,6 +82,13 @@ def test_a_module_by_its_name(run: Run, tmp_path: Path) -> None:
     assert load.function("package.inner:train")(2) == 2
 
 
+def test_a_fit_is_offered_too(tmp_path: Path) -> None:
+    text = "import numpy, tenfold\nfit = tenfold.Fit(lambda: None, (numpy.ones(3), numpy.ones(3)), epochs=1)\n"
+    (tmp_path / "fits.py").write_text(text)
+    with pytest.raises(BadCall, match=r"there is .*fits\.py:fit$"):
+        load.function(f"{tmp_path / 'fits.py'}:nothing")
+
+
 @pytest.mark.parametrize(
     ("name", "told"),
     [

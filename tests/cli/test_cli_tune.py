@@ -132,8 +132,8 @@ def test_a_space_that_cannot_be_read(text: str, told: str, folder: Path, run: Ru
 
 def test_all_faults_of_a_file_are_in_one_message(tmp_path: Path) -> None:
     with pytest.raises(BadCall) as found:
-        read(written(tmp_path, "x = { unifrom = [0, 1] }\ny = { choice = { a = 3, b = { z = {} } } }"))
-    assert all(part in str(found.value) for part in ("x = ", "y.a = 3", "y.b.z = {}"))
+        read(written(tmp_path, "x = { unifrom = [0, 1] }\ny = { choice = { a = 3, b = { z = {} } } }\nw = []"))
+    assert all(part in str(found.value) for part in ("x = ", "y.a = 3", "y.b.z = {}", "w: choice()"))
 
 
 def test_there_is_no_such_file(folder: Path, run: Run) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy
 import pytest
+import scipy.stats
 
 from tenfold.errors import BadCall
 from tenfold.search.space import Space, choice, constant, integer, logint, loguniform, uniform
@@ -26,6 +27,7 @@ def test_all_faults_are_in_one_message() -> None:
         "e": choice(),
         "f": choice(1, 2, 1),
         "g": choice(adam=3, sgd={"h": logint(-1, 4)}),  # type: ignore[arg-type]
+        "i": scipy.stats.uniform(0, 1),
         7: [1],
         "": [1],
     }
@@ -41,6 +43,8 @@ def test_all_faults_are_in_one_message() -> None:
         "f: choice: 1 stands there twice",
         "g: choice(adam=3): expected a dict of that branch's own parameters",
         "g=sgd: h: logint(-1, 4): on a logarithmic scale, expected numbers above 0",
+        "i: <scipy.stats",
+        "expected one of tenfold's",
         "7: expected a name",
         "'': expected a name",
     ):
@@ -54,6 +58,7 @@ def test_what_is_no_space(given: Any) -> None:
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
+    assert Space({"x": numpy.linspace(0, 1, 3)}).grid() == [{"x": 0.0}, {"x": 0.5}, {"x": 1.0}]
     found = Space({"n": integer(numpy.int64(1), numpy.int32(3)), "x": uniform(numpy.float32(0), numpy.float64(1))})
     assert not found.is_grid
 

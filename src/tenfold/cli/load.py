@@ -121,10 +121,12 @@ def _member(place: str, module: ModuleType, name: str) -> Any:
 
 
 def _offer(place: str, module: ModuleType) -> str:
+    """Its own functions, and what trains models together: a `Fit`."""
     own = [
         f"{place}:{name}"
         for name, value in vars(module).items()
-        if inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
+        if not name.startswith("_")
+        and (hasattr(type(value), "together") or (inspect.isfunction(value) and value.__module__ == module.__name__))
     ]
     return f"there is {', '.join(own)}" if own else "there is no function in it"
 

@@ -68,6 +68,10 @@ def read(path: str) -> dict[str, Any]:
     faults: list[str] = []
     members = {name: _member(name, value, faults) for name, value in found.items()}
     if faults:
+        try:
+            spaces.Space(members)
+        except BadCall as error:
+            faults.append(str(error))
         raise BadCall(f"--space {path!r}: {'; '.join(faults)}")
     return members
 

@@ -61,8 +61,10 @@ class Study:
         found = self.top(1)
         if not found:
             failed = [trial for trial in self.trials if trial.error is not None]
+            ended = sum(trial.state == "complete" for trial in self.trials)
             why = f": {failed[0].error}" if failed else ""
-            raise TenfoldError(f"no trial of {len(self.trials)} came to its end{why}")
+            nan = f" with a number as its {self.objective}; {ended} ended with NaN" if ended else ""
+            raise TenfoldError(f"no trial of {len(self.trials)} came to its end{nan}{why}")
         return found[0]
 
     def top(self, n: int = 5) -> list[Trial]:

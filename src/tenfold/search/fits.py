@@ -49,7 +49,7 @@ class Fits:
         return self.fit.variables(frameworks)
 
     def check(self, items: Sequence[Leg]) -> None:
-        self.fit.check(items)
+        self.fit.check([self._placed(item) for item in items])
 
     def received(self, value: Any) -> Any:
         return self.fit.received(value)

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
 from tenfold.errors import BadCall
 from tenfold.work.outcome import shorten
 
@@ -213,6 +215,8 @@ class Space:
 def _member(value: Any) -> Any:
     if isinstance(value, Number | Choice | Constant):
         return value
+    if isinstance(value, numpy.ndarray) and value.ndim == 1:
+        value = value.tolist()
     return Choice(tuple(value)) if isinstance(value, list | tuple | range) else Constant(value)
 
 
@@ -259,7 +263,14 @@ def _faults(space: Mapping[Any, Any], where: str) -> list[str]:
             found.append(f"{where}{name!r}: expected a name")
         elif hasattr(member := _member(value), "faults"):
             found += member.faults(f"{where}{name}")
+        elif value is member.value and _is_distribution(value):
+            found.append(f"{where}{name}: {shorten(value)}: expected one of tenfold's, such as tenfold.uniform(0, 1)")
     return found
+
+
+def _is_distribution(value: Any) -> bool:
+    """Of SciPy's or Optuna's, which would be taken for a value that every trial has."""
+    return hasattr(value, "rvs") or any(kind.__module__ == "optuna.distributions" for kind in type(value).__mro__)
 
 
 def _members(space: Mapping[str, Any]) -> list[Any]:
