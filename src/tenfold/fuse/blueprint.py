@@ -20,6 +20,7 @@ from tenfold.frameworks.jax import quick_compilations
 from tenfold.frameworks.keras.archive import tensorflow_left_alone
 from tenfold.fuse import program
 from tenfold.fuse.columns import Columns, mapped
+from tenfold.fuse.notes import Note, Notebook
 from tenfold.fuse.portrait import Portrait
 from tenfold.work.run import Declined
 
@@ -85,6 +86,7 @@ class Blueprint:
             model.reset_metrics()
         self._samples = samples
         self._traced: dict[tuple[str, int], program.Program] = {}
+        self._noted: dict[tuple[str, int], Note] = {}
         paths = [variable.path for variable in model.optimizer.variables]
         self.rate_at = [place for place, path in enumerate(paths) if path.rpartition("/")[2] == "learning_rate"]
         self._optimizer = _values(model.optimizer.variables)
@@ -133,6 +135,34 @@ class Blueprint:
         if (name, rows) not in self._traced:
             self._traced[name, rows] = self._trace(name, rows)
         return self._traced[name, rows]
+
+    def note(self, name: str, rows: int) -> Note:
+        """What tells that program from others: traced here, or as another worker has noted it."""
+        if (name, rows) not in self._noted:
+            found = self.traced(name, rows)
+            self._noted[name, rows] = Note(found.key, found.numbers)
+        return self._noted[name, rows]
+
+    def learn(self, notebook: Notebook, functions: Sequence[str], rows: int) -> None:
+        """Know this of so many functions, and let others know."""
+        wanted = [(name, rows) for name in functions]
+        if self.signature is not None:
+            self._noted = {**notebook.read(self._identity()), **self._noted}
+        if not all(one in self._noted for one in wanted):
+            notes = {one: self.note(*one) for one in wanted}
+            if self.signature is not None:
+                notebook.write(notes, self._identity())
+
+    def _identity(self) -> str:
+        """All that decides what is traced."""
+        import jax
+        import keras
+
+        config = keras.config
+        settings = config.floatx(), config.epsilon(), config.image_data_format(), jax.config.jax_enable_x64
+        samples = self._samples
+        shapes = [str(shapes_of(one, 1)) for one in (samples.training, samples.scoring, samples.shown)]
+        return repr((self.signature, shapes, settings))
 
     def _trace(self, name: str, rows: int) -> program.Program:
         state = self.state(self.model)

@@ -27,11 +27,10 @@ USUALLY = {LEVEL: 1}
 """On a CPU: compiled in three quarters of the time of level 3, and no slower in any of four models."""
 HASTY = {LEVEL: 1, "xla_cpu_prefer_vector_width": 128}
 """For training of a few seconds: a fifth less to compile, and a tenth slower."""
-RARELY = {LEVEL: 0, "xla_llvm_disable_expensive_passes": True}
-"""Then, for what runs once an epoch: compiled in a third of the time, and several times slower."""
-
-BESIDE_CONVOLUTIONS = {"xla_cpu_use_fusion_emitters": False}
-"""Besides, for a step that convolves: a third faster with XLA's older code for all that is around it."""
+OLDER = {"xla_cpu_use_fusion_emitters": False}
+"""With XLA's older code for fused operations. A step that convolves is a third faster with it."""
+RARELY = {LEVEL: 0, "xla_llvm_disable_expensive_passes": True, **OLDER}
+"""Then, for what runs once an epoch: compiled in a sixth of the time, and several times slower."""
 
 
 class Code:
@@ -75,8 +74,8 @@ class Code:
         derived = self._derived(built.blueprint, name, rows)
         if derived is not None:
             return derived
-        found = built.blueprint.traced(name, rows)
-        if found.key != self.blueprint.traced(name, rows).key:
+        found = built.blueprint.note(name, rows)
+        if found.key != self.blueprint.note(name, rows).key:
             raise Declined(f"for a batch of {rows} rows it is another program than its neighbours")
         return found.numbers
 
@@ -88,8 +87,8 @@ class Code:
         """
         if own.signature is None or rows == self.batch_size:
             return None
-        full, there = (one.traced(name, self.batch_size).numbers for one in (self.blueprint, own))
-        here = self.blueprint.traced(name, rows).numbers
+        full, there = (one.note(name, self.batch_size).numbers for one in (self.blueprint, own))
+        here = self.blueprint.note(name, rows).numbers
         if len(here) != len(full):
             return None
         found = []
@@ -149,13 +148,14 @@ class Code:
         function = {**named, "step": self._tail}[name]
         donated = (1,) if name in ("advance", "step", "tail") else ()
         lowered = jax.jit(function(), donate_argnums=donated).lower(*arguments)
-        options = (RARELY if rarely else HASTY) if self._hasty else USUALLY
         if jax.default_backend() != "cpu" or LEVEL in os.environ.get("XLA_FLAGS", ""):
             return lowered.compile()
+        options = (RARELY if rarely else HASTY) if self._hasty else USUALLY
         if name == "step":
-            with contextlib.suppress(Exception):  # of an XLA that does not know it
-                return lowered.compile({**options, **BESIDE_CONVOLUTIONS})
-        return lowered.compile(options)
+            options = {**options, **OLDER}
+        with contextlib.suppress(Exception):  # of an XLA that does not know the older code any more
+            return lowered.compile(options)
+        return lowered.compile({name: value for name, value in options.items() if name not in OLDER})
 
     def _lock(self, name: str) -> Path:
         self.cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # it may be deleted at any time

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from tenfold.fuse.blueprint import Blueprint, Built, Drawings, Samples
 from tenfold.fuse.building import add_metrics
 from tenfold.fuse.code import Code
 from tenfold.fuse.columns import leaves, mapped
+from tenfold.fuse.notes import Notebook
 from tenfold.fuse.portrait import Portrait
 from tenfold.fuse.reading import Reading
 from tenfold.fuse.xla import Stack
@@ -39,7 +41,11 @@ class KerasWorkshop:
         _use_cache(cache)
         self._fit = fit
         self._cache = cache
+        self._notebook = Notebook(cache)
         self._block = reading.sample
+        self._scored = reading.scored_by_all
+        self._rows = reading.rows
+        self._begun = not fit.steady
         asked = (("test", reading.scores), ("predict", fit.outputs))
         self._parts = ("train", "logs", *(name for name, wanted in asked if wanted))  # compared of two models
         one = slice(0, 1)
@@ -51,10 +57,23 @@ class KerasWorkshop:
     def take(self, built: Any) -> Built:
         if self._fit.metrics:
             add_metrics(built, self._fit.metrics)
-        return self._drawings.copy(built)
+        found = self._drawings.copy(built)
+        if not self._begun:
+            self._begun = True
+            self._begin(found)
+        return found
+
+    def _begin(self, first: Built) -> None:
+        """In a study, one worker compiles the steps while others, who come second, still look at their models."""
+        with contextlib.suppress(Exception):  # what is wrong with it is told where it is trained
+            code = self._code([first], self._rows)
+            stack = self._stack(code, [first], self._sizes(code, [first])[0])
+            stack.compile_steps(self._block, min(self._rows, len(self._block)))
 
     def same(self, models: Sequence[Built]) -> list[list[int]]:
         groups: dict[Any, list[int]] = {}
+        for blueprint in {id(built.blueprint): built.blueprint for built in models}.values():
+            blueprint.learn(self._notebook, self._parts, self._fit.batch_size)
         for place, built in enumerate(models):
             groups.setdefault(self._keys(built.blueprint), []).append(place)
         return list(groups.values())
@@ -99,17 +118,18 @@ class KerasWorkshop:
     # -- inside ---------------------------------------------------------------------------------------------------
 
     def _stack(self, code: Code, models: Sequence[Built], chunk: int) -> Stack:
-        return Stack(code, models, chunk, exact=self._fit.steady or self._fit.how != "auto")
+        exact = self._fit.steady or self._fit.how != "auto"
+        return Stack(code, models, chunk, exact=exact, scored=self._scored)
 
     def _keys(self, blueprint: Blueprint) -> tuple[bytes, ...]:
         size = self._fit.batch_size
-        return tuple(blueprint.traced(name, size).key for name in self._parts)
+        return tuple(blueprint.note(name, size).key for name in self._parts)
 
     def _code(self, models: Sequence[Built], rows: int) -> Code:
         """The compiled program of these models; with their numbers as inputs where those differ."""
         size = self._fit.batch_size
         unique = list({id(built.blueprint): built.blueprint for built in models}.values())
-        numbers = {tuple(_bytes(b.traced(name, size).numbers) for name in self._parts) for b in unique}
+        numbers = {tuple(_bytes(b.note(name, size).numbers) for name in self._parts) for b in unique}
         lifted = len(numbers) > 1 or self._fit.steady
         count = AT_A_TIME if self._fit.steady else len(models)
         work = unique[0].traced("train", size).nbytes * count * self._fit.epochs * max(1, rows // size)

@@ -29,6 +29,9 @@ class Reading:
         self._fit = fit
         whole, training = fit.data, fit.training
         own = members[0].rows is not None or members[0].validation_rows is not None
+        self.rows = fit.rows_of(members[0])[0]
+        """How many rows each is trained on."""
+        self._scores_own = fit.own_validation(members[0])
         self._shows_own = members[0].output_rows is not None
         if (own or self._shows_own) and whole.streams:
             if not alone:
@@ -36,7 +39,7 @@ class Reading:
             whole, training = (replace(columns, streams=False) for columns in (whole, training))
         self._training = training if own else training.take(slice(0, fit.rows_of(None)[0]))
         self._validation = fit.validation_columns
-        if fit.own_validation(members[0]):
+        if self._scores_own:
             self._validation = whole
         elif self._validation is None and fit.validation is not None:
             self._validation = whole.take(slice(fit.rows_of(None)[0], None))
@@ -140,6 +143,11 @@ class Reading:
     def scores(self) -> bool:
         """Whether models are scored at all."""
         return bool(self._scored)
+
+    @property
+    def scored_by_all(self) -> Columns | None:
+        """The first block that is scored, where all models are scored on all of it and it is in memory."""
+        return self._scored[0] if self._scored and not self._scores_own and not self._scored[0].streams else None
 
     @property
     def scored_sample(self) -> Columns:

@@ -12,7 +12,7 @@ reads. When models have stopped, those that are left move together, and a last c
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy
@@ -30,7 +30,10 @@ MANY_STEPS = 1024  # of an epoch: from here on, twice as many places for their r
 class Stack:
     """Models of one program, in training. Arrays have a row for each model of a chunk."""
 
-    def __init__(self, code: Code, models: Sequence[Built], chunk: int, *, exact: bool) -> None:
+    def __init__(
+        self, code: Code, models: Sequence[Built], chunk: int, *, exact: bool, scored: Columns | None = None
+    ) -> None:
+        """`scored` is a block that all of them will be scored on, where that is known."""
         self._code = code
         self._models = list(models)
         self._chunk = chunk
@@ -41,6 +44,7 @@ class Stack:
         self._numbers: dict[tuple[str, int], list[Any]] = {}
         self._on_device = Held(_on_device)
         self._divided = False
+        self._scored = scored
         self.step_seconds: float | None = None
         """How long a step of all models takes, where it was measured."""
 
@@ -73,6 +77,13 @@ class Stack:
 
     def test(self, block: Columns, rows: numpy.ndarray | None) -> None:
         """Score the block, or each model's own rows of it."""
+        for place, count, places, some in self._batches_to_score(block, rows):
+            self._call("score", place, "test", count, places, some)
+
+    def _batches_to_score(
+        self, block: Columns, rows: numpy.ndarray | None
+    ) -> Iterator[tuple[int, int, numpy.ndarray | None, Any]]:
+        """The place of a chunk, how many rows it is scored on, which, and the data."""
         data = self._on_device(block)
         count = len(block) if rows is None else rows.shape[1]
         size = min(count, TEST_ROWS if self._code.blueprint.averages else self._code.batch_size)
@@ -80,8 +91,7 @@ class Stack:
             stop = min(start + size, count)
             some = data if rows is not None or stop - start == count else _sliced(data, start, stop)
             for place, own in enumerate(self._states if rows is None else self._cut(rows)):
-                places = None if rows is None else numpy.stack(own)[:, start:stop]
-                self._call("score", place, "test", stop - start, places, some)
+                yield place, stop - start, None if rows is None else numpy.stack(own)[:, start:stop], some
 
     def logs(self) -> dict[str, numpy.ndarray]:
         """Loss and metrics since `begin`: an array each, one number a model."""
@@ -183,8 +193,18 @@ class Stack:
             best = min(best, time.perf_counter() - began)
         return float(best * len(self._states) / min(steps, full))
 
+    def compile_steps(self, block: Columns, count: int) -> None:
+        """Compile what trains on so many rows of the block, unless another worker is at it."""
+        size = self._code.batch_size
+        if count < size or not self._code.claim(self._code.training):
+            return
+        self.begin()
+        batches = _batches(numpy.zeros((self._chunk, count), numpy.int32), size)
+        name, *arguments = self._stepping(0, self._states[0], batches, 1, self._on_device(block))
+        self._code.function(name, *arguments)
+
     def _divide(self, block: Columns, order: numpy.ndarray) -> None:
-        """Compile the last step of an epoch first, where another worker is at the others: each finds the other's."""
+        """Compile what comes after the first steps, where another worker is at these: each finds the other's."""
         steps, rest = divmod(order.shape[1], self._code.batch_size)
         if self._divided or not (steps and rest):
             return
@@ -193,6 +213,10 @@ class Stack:
             rows = numpy.ascontiguousarray(numpy.stack(self._cut(order)[0])[:, -rest:])
             numbers = self._given("train", rest)[0]
             self._code.function("tail", numbers, self._states[0], rows, self._on_device(block), rarely=True)
+            self._code.function("logs", self._given("logs", self._code.batch_size)[0], self._states[0][3], rarely=True)
+            if self._scored is not None:
+                _, count, places, some = next(self._batches_to_score(self._scored, None))
+                self._code.function("score", self._given("test", count)[0], self._states[0], places, some)
 
     def _wait(self) -> None:
         import jax
@@ -203,17 +227,25 @@ class Stack:
 
     def _advanced(self, place: int, state: Any, batches: numpy.ndarray, steps: int, data: Any) -> Any:
         """The state of a chunk after the first so many batches."""
-        numbers = self._given("train", self._code.batch_size)[place]
-        if self._code.training == "advance":
-            return self._run("advance", place, numbers, state, batches, numpy.int32(steps), data)
+        name, *arguments = self._stepping(place, state, batches, steps, data)
+        if name == "advance":
+            return self._run(name, place, *arguments)
+        numbers = arguments[0]
         if self._width(place) < self._chunk:
             for rows in batches[:steps]:
-                state = self._run("step", place, numbers, state, rows, data)
+                state = self._run(name, place, numbers, state, rows, data)
             return state
-        step = self._code.function("step", numbers, state, batches[0], data)  # looked for once: that takes a while
+        step = self._code.function(name, *arguments)  # looked for once: that takes a while
         for rows in batches[:steps]:
             state = step(numbers, state, rows, data)
         return state
+
+    def _stepping(self, place: int, state: Any, batches: numpy.ndarray, steps: int, data: Any) -> tuple[Any, ...]:
+        """The function that trains, and its arguments; of one that takes a single step, for the first."""
+        numbers = self._given("train", self._code.batch_size)[place]
+        if self._code.training == "advance":
+            return "advance", numbers, state, batches, numpy.int32(steps), data
+        return "step", numbers, state, batches[0], data
 
     def _call(self, name: str, place: int, step: str, rows: int, *arguments: Any, rarely: bool = False) -> None:
         numbers = self._given(step, rows)[place]
