@@ -23,14 +23,19 @@ from tenfold.fuse.fewer import Fewer
 from tenfold.work.run import Declined
 
 LEVEL = "xla_backend_optimization_level"  # where the user has chosen one, it is theirs
-USUALLY = {LEVEL: 1}
-"""On a CPU: compiled in three quarters of the time of level 3, and no slower in any of four models."""
-HASTY = {LEVEL: 1, "xla_cpu_prefer_vector_width": 128}
-"""For training of a few seconds: a fifth less to compile, and a tenth slower."""
 OLDER = {"xla_cpu_use_fusion_emitters": False}
 """With XLA's older code for fused operations. A step that convolves is a third faster with it."""
-RARELY = {LEVEL: 0, "xla_llvm_disable_expensive_passes": True, **OLDER}
-"""Then, for what runs once an epoch: compiled in a sixth of the time, and several times slower."""
+_USUAL = {LEVEL: 1}
+_HASTY = {LEVEL: 1, "xla_cpu_prefer_vector_width": 128}
+_RARE = {LEVEL: 0, "xla_llvm_disable_expensive_passes": True, **OLDER}
+PACES = {"usual": (_USUAL, _USUAL), "hasty": (_HASTY, _RARE), "brief": ({**_HASTY, **OLDER}, _RARE)}
+"""Options on a CPU, for what runs in every step and for what runs once an epoch.
+
+usual: compiled in three quarters of the time of level 3, and no slower in any of four models
+hasty: for training of a few seconds: a fifth less to compile, and a tenth slower; what runs once an epoch, in a sixth
+       of the time, and several times slower
+brief: where most of that training is given up early: another third less, and 1.1 to 1.6 times as slow
+"""
 
 
 class Code:
@@ -39,12 +44,12 @@ class Code:
     cache: Path
     """Where workers that compile the same program find each other; of the call that uses it."""
 
-    def __init__(self, blueprint: Blueprint, batch_size: int, *, lifted: bool, hasty: bool) -> None:
+    def __init__(self, blueprint: Blueprint, batch_size: int, *, lifted: bool, pace: str) -> None:
         self.blueprint = blueprint
         self._identity = blueprint.traced("train", batch_size).key.hex()
         self.batch_size = batch_size
         self._lifted = lifted
-        self._hasty = hasty
+        self._options = PACES[pace]
         self._compiled: dict[Any, Any] = {}
         self._claims: dict[str, IO[bytes]] = {}
         self.compiling = 0.0
@@ -150,9 +155,7 @@ class Code:
         lowered = jax.jit(function(), donate_argnums=donated).lower(*arguments)
         if jax.default_backend() != "cpu" or LEVEL in os.environ.get("XLA_FLAGS", ""):
             return lowered.compile()
-        options = (RARELY if rarely else HASTY) if self._hasty else USUALLY
-        if name == "step":
-            options = {**options, **OLDER}
+        options = {**self._options[rarely], **(OLDER if name == "step" else {})}
         with contextlib.suppress(Exception):  # of an XLA that does not know the older code any more
             return lowered.compile(options)
         return lowered.compile({name: value for name, value in options.items() if name not in OLDER})

@@ -68,6 +68,7 @@ class Fit:
         self.metrics = metrics if isinstance(metrics, str) else tuple(metrics)
         self.outputs = outputs
         self.how: How = how
+        self.brief = False  # True in a study that gives up most models early
         self.steady = False  # True in a study: the same program, and so the same numbers, however models are grouped
         self._check(validation, callbacks)
         self.data: Columns = columns(data, "data")

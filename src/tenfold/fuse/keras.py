@@ -133,14 +133,14 @@ class KerasWorkshop:
         lifted = len(numbers) > 1 or self._fit.steady
         count = AT_A_TIME if self._fit.steady else len(models)
         work = unique[0].traced("train", size).nbytes * count * self._fit.epochs * max(1, rows // size)
-        hasty = work / BYTES_A_SECOND < HASTY_BELOW
-        own = (self._keys(unique[0]), size, hasty)
+        pace = "usual" if work / BYTES_A_SECOND > HASTY_BELOW else "brief" if self._fit.brief else "hasty"
+        own = (self._keys(unique[0]), size, pace)
         lifted |= (*own, True) in _codes  # compiled for others, and good for this one, too
         key = (*own, lifted or numbers.pop())
         if key not in _codes:
             while len(_codes) >= 8:
                 _codes.pop(next(iter(_codes)))
-            _codes[key] = Code(unique[0], size, lifted=lifted, hasty=hasty)
+            _codes[key] = Code(unique[0], size, lifted=lifted, pace=pace)
         _codes[key].cache = self._cache
         return _codes[key]
 

@@ -18,9 +18,9 @@ from tenfold.work.leg import Leg
 class Fits:
     """A `Fit` whose items are legs. Has the abilities that `verbs.grouped` asks for."""
 
-    def __init__(self, fit: Fit, folds: Sequence[Fold] | None) -> None:
+    def __init__(self, fit: Fit, folds: Sequence[Fold] | None, *, prunes: bool) -> None:
         self.fit = copy.copy(fit)
-        self.fit.steady = True
+        self.fit.steady, self.fit.brief = True, prunes
         self._folds = folds
 
     def _placed(self, leg: Leg) -> Leg:

@@ -117,7 +117,7 @@ def look(
     if fit is not None and isinstance(pruner, pruners.Patience):
         fit, pruner = _patient(fit, pruner, looked_for), None
     return Wanted(
-        task=Fits(fit, parts) if fit is not None else Trying(task),
+        task=Fits(fit, parts, prunes=pruner is not None) if fit is not None else Trying(task),
         space=found,
         trials=trials,
         objective=looked_for,
