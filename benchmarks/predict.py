@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import launch
-import numpy
 import psutil
 from contest import (
     TENFOLD,
@@ -38,6 +37,7 @@ from contest import (
     spread,
     take_turns,
 )
+from rows import write as write_rows
 
 REPEATS = 1
 PEERS = ("keras_predict", "dask", "ray")
@@ -64,8 +64,8 @@ def main() -> None:
 def measure(folder: Path, rows: int, chosen: Options) -> tuple[dict[str, list[float]], dict[str, Any]]:
     """Seconds of each turn, and tenfold's memory over time for all rows and for a tenth of them."""
     source, tenth, model = folder / "rows.npy", folder / "tenth.npy", folder / "model.keras"
-    _write(source, rows)
-    _write(tenth, rows // 10)
+    write_rows(source, rows, (WIDTH,))
+    write_rows(tenth, rows // 10, (WIDTH,))
     with launch.environment() as variables:
         _model(model, variables)
         check = launch.SameRows(1e-4)
@@ -75,14 +75,6 @@ def measure(folder: Path, rows: int, chosen: Options) -> tuple[dict[str, list[fl
         found[CEILING] = [rows / json.loads(printed.splitlines()[-1])["speed"]]
         lines = {name: _watched(path, model, folder, variables) for name, path in (("all", source), ("tenth", tenth))}
     return found, lines
-
-
-def _write(path: Path, rows: int) -> None:
-    target = numpy.lib.format.open_memmap(path, "w+", numpy.float32, (rows, WIDTH))
-    generator = numpy.random.default_rng(0)
-    for start in range(0, rows, 20_000):
-        target[start : start + 20_000] = generator.random((min(20_000, rows - start), WIDTH), numpy.float32)
-    target.flush()
 
 
 def _model(path: Path, variables: dict[str, str]) -> None:

@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 
 import launch
-import numpy
 from contest import (
     TENFOLD,
     Goal,
@@ -31,6 +30,7 @@ from contest import (
     spread,
     take_turns,
 )
+from rows import write as write_rows
 
 REPEATS = 3
 LOOP, JOBLIB, BATCHED = "loop", "joblib", "tenfold_batched"
@@ -61,7 +61,7 @@ def measure(
     say(title)
     source = folder / f"{'numbers' if task == 'tiny' else 'images'}-{count}.npy"
     if not source.exists():
-        _write(source, count, () if task == "tiny" else (128, 128, 3))
+        write_rows(source, count, () if task == "tiny" else (128, 128, 3))
     repeats = 1 if count >= 20_000 else chosen.repeats  # minutes each
     check = launch.SameRows(1e-5)
     with launch.environment() as variables:
@@ -69,15 +69,6 @@ def measure(
         turns = take_turns(runs, repeats)
         turns[SECOND] = [_again(task, source, folder, variables, check) for _ in range(repeats)]
     return turns
-
-
-def _write(path: Path, count: int, shape: tuple[int, ...]) -> None:
-    """Random numbers, in blocks: twenty thousand images are 3.9 GB."""
-    target = numpy.lib.format.open_memmap(path, "w+", numpy.float32, (count, *shape))
-    generator = numpy.random.default_rng(0)
-    for start in range(0, count, 1000):
-        target[start : start + 1000] = generator.random((min(1000, count - start), *shape), numpy.float32)
-    target.flush()
 
 
 def _run(name: str, task: str, source: Path, folder: Path, variables: dict[str, str], check: launch.SameRows) -> float:
