@@ -268,8 +268,8 @@ def _goes_on(folder: Path, engine: str) -> str:
 
 
 def _until_six_are_committed(folder: Path, script: scripts.Script) -> None:
-    waiting.until(lambda: len(committed(folder / "run")) == 6 or script.process.poll() is not None, 60)
-    waiting.until(lambda: len(list(folder.glob("began *"))) == 7 or script.process.poll() is not None, 60)
+    waiting.until(lambda: len(committed(folder / "run")) == 6 or script.process.poll() is not None, 120)
+    waiting.until(lambda: len(list(folder.glob("began *"))) == 7 or script.process.poll() is not None, 120)
     assert script.process.poll() is None, script.err
 
 
