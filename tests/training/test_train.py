@@ -45,6 +45,15 @@ def test_the_same_weights_for_any_number_of_workers(workers: int, optimizer: str
     assert trained.model(numpy_to_torch(nets.X[:4])).shape == (4, 2)
 
 
+@pytest.mark.parametrize("seen", ["weights", "rates"])
+def test_models_that_begin_otherwise_have_the_state_of_the_first(seen: str, tmp_path: Path) -> None:
+    fit = nets.fit(nets.build_differing, epochs=2, validation=None)
+    trained = tenfold.train(fit, dict(PARAMS, folder=str(tmp_path), seen=seen), workers=2, progress=False)
+    first, other = (numpy.load(tmp_path / f"{index}.npy") for index in range(2))
+    numpy.testing.assert_array_equal(first, other)
+    assert any("worker 1 was built otherwise than worker 0" in event for event in trained.events), trained.events
+
+
 @pytest.mark.parametrize("exchange", ["ring", "gloo"])
 def test_the_same_weights_whichever_way_they_are_added_up(exchange: Any, alone: dict[str, Any]) -> None:
     for workers in (1, 2, 3):

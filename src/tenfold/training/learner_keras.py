@@ -129,6 +129,10 @@ class KerasLearner(ABC):
         if index != self._index:
             self._draw_others()
 
+    def copied(self) -> list[Any]:
+        known = self._variables
+        return [_array(v) for v in (*known.learned, *known.counters, *known.optimizer)]
+
     def weights(self) -> Weights:
         found = {id(variable): _array(variable) for variable in self._model.weights}
         optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)

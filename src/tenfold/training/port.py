@@ -77,6 +77,9 @@ class Learner(Protocol):
     def put(self, state: list[Any]) -> None:
         """Go on from a `state`."""
 
+    def copied(self) -> list[Any]:
+        """What is equal in equal copies before the first step: arrays and plain values, in lists and dicts."""
+
     def weights(self) -> Weights:
         """As results have them."""
 
