@@ -55,3 +55,5 @@ def test_a_mesh_and_a_layout(run: Run, tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert "mesh=(2, 2): that is 4 devices, and workers=5" in done.stderr.replace("\n", " ")
     assert "layout={'0.weight': (None, 'depth')}" in done.stderr.replace("\n", " ")
+    said = run("train", "train.py:fit", "--how", "sharded", "--workers", "2", "--layout", "foo").stderr
+    assert "--layout 'foo': expected PATTERN=AXES, such as 0.weight=model,-" in said.replace("\n", " ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,11 @@ def test_a_keras_model_goes_on_when_its_process_is_killed(in_keras: dict[str, An
 @pytest.mark.slow
 def test_a_keras_model_whose_loss_is_not_a_number_names_the_step(in_keras: dict[str, Any]) -> None:
     assert in_keras["diverged"].startswith("the loss is nan at step 1 (epoch 0, batch 1, rows 31, 32, 33"), in_keras
+
+
+@pytest.mark.slow
+def test_a_keras_layout_that_is_of_no_variable_is_refused(in_keras: dict[str, Any]) -> None:
+    assert re.search(r"layout: 'dens_99' is in the path of no variable: .*dense/kernel", in_keras["refused"])
 
 
 def test_where_a_matrix_is_cut() -> None:

@@ -10,6 +10,7 @@ import click
 import tenfold
 from tenfold.cli import given, load, say
 from tenfold.cli.options import settings_without
+from tenfold.errors import BadCall
 from tenfold.training.sharding import Sharded
 
 if TYPE_CHECKING:
@@ -73,7 +74,9 @@ def _layout(texts: tuple[str, ...]) -> dict[str, tuple[str | None, ...]] | None:
     """Axes of a weight by its name's pattern; "-" is one that is not cut."""
     found = {}
     for text in texts:
-        pattern, _, axes = text.rpartition("=")
+        pattern, equals, axes = text.rpartition("=")
+        if not equals:
+            raise BadCall(f"--layout {text!r}: expected PATTERN=AXES, such as 0.weight=model,-")
         found[pattern] = tuple(None if axis == "-" else axis for axis in axes.split(","))
     return found or None
 
