@@ -281,6 +281,11 @@ def test_updates_are_counted_once_when_a_worker_is_killed_while_it_scores(tmp_pa
         ({"checkpoint": 5}, "there is nowhere to write it without run="),
         ({"workers": 2, "engine": "serial"}, "workers=2: only 1 can work at once here"),
         ({"staleness": 3}, "only with how="),
+        (
+            {"staleness": 0, "how": "sharded", "workers": 2},
+            'staleness= and average_every=: only with how="asynchronous"',
+        ),
+        ({"staleness": 0, "how": "asynchronous", "average_every": 4}, "staleness= and average_every=: give one of"),
         ({"exchange": "mail"}, "exchange='mail': expected one of 'ring', 'gloo', 'nccl', or None"),
         ({"exchange": "nccl"}, "exchange='nccl' and gpus=0: it is for workers that have a GPU each"),
         ({"exchange": "gloo", "how": "asynchronous"}, "exchange='gloo': only with how="),
@@ -290,6 +295,18 @@ def test_updates_are_counted_once_when_a_worker_is_killed_while_it_scores(tmp_pa
 def test_bad_calls(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(BadCall, match=words):
         tenfold.train(nets.fit(), PARAMS, progress=False, **settings)
+
+
+def test_what_would_be_ignored_or_is_no_parameter_is_refused() -> None:
+    with pytest.raises(BadCall, match=r"Fit\(outputs=True\): of tenfold.map; tenfold.predict"):
+        tenfold.train(nets.fit(outputs=True), workers=1, progress=False)
+    with pytest.raises(BadCall, match=r"^build\(.*unexpected keyword argument 'rate'"):
+        tenfold.train(nets.fit(), {"rate": 1}, workers=1, progress=False)
+
+
+def test_numbers_of_numpy_are_as_good() -> None:
+    numbers = {"workers": numpy.int64(1), "clip": numpy.float32(1)}
+    assert tenfold.train(nets.fit(epochs=1), PARAMS, progress=False, **numbers).workers == 1  # type: ignore[arg-type]
 
 
 def test_groups_of_pytorch_are_refused_for_other_frameworks(monkeypatch: pytest.MonkeyPatch) -> None:
