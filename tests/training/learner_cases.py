@@ -206,6 +206,24 @@ def random_numbers() -> dict[str, Any]:
     }
 
 
+def scheduled() -> list[bool]:
+    """Whether steps move the weights, when the steps of all workers are so many."""
+    import keras
+
+    rate = keras.optimizers.schedules.PiecewiseConstantDecay([49], [0.05, 0.0])
+    fit = fit_of(lambda: table(optimizer=keras.optimizers.SGD(rate)), (X, CLASSES), epochs=1)
+    learner, (block, rows) = dividing.learners(fit, 1)[0], dividing.batches(fit, 0)[0]
+    before = numpy.zeros(learner.weights_size, numpy.float32)
+    after = numpy.zeros(learner.weights_size + learner.sums_size, numpy.float32)
+    learner.write_weights(before)
+    found = []
+    for updates in (0, 49, 50):
+        learner.count(updates)
+        learner.advance(block, rows, before, after)
+        found.append(not numpy.array_equal(before, after[: len(before)]))
+    return found
+
+
 def refused() -> dict[str, str]:
     """What a learner says of models that it cannot take."""
     import keras
@@ -263,6 +281,7 @@ def refused() -> dict[str, str]:
 QUESTIONS: dict[str, Callable[[], Any]] = {
     "batch norm": batch_norm,
     "random numbers": random_numbers,
+    "scheduled": scheduled,
     "refused": refused,
 }
 

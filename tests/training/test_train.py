@@ -213,6 +213,18 @@ def test_asynchronous_is_as_accurate_on_digits(monkeypatch: pytest.MonkeyPatch) 
     assert served.history["val_accuracy"][-1] > scores["synchronous"] - 0.01
 
 
+def test_asynchronous_averages_of_batch_norm_do_not_overshoot() -> None:
+    def build(seed: int) -> Any:
+        import torch
+
+        module = torch.nn.Sequential(torch.nn.BatchNorm1d(12, momentum=0.9), torch.nn.Linear(12, 2))
+        return module, torch.nn.CrossEntropyLoss(), torch.optim.SGD(module.parameters(), 0.01)
+
+    trained = tenfold.train(nets.fit(build, batch_size=4), PARAMS, workers=3, how="asynchronous", progress=False)
+    assert (trained.weights["0.running_var"] > 0).all()
+    assert numpy.isfinite(trained.history["val_loss"]).all()
+
+
 def test_averaged_after_some_steps_of_their_own() -> None:
     fit = nets.fit(epochs=20, metrics=["accuracy"])
     one = tenfold.train(fit, PARAMS, workers=1, progress=False)

@@ -223,6 +223,9 @@ class TorchLearner:
 
     # -- weights in one run ---------------------------------------------------------------------------------------
 
+    def count(self, updates: int) -> None:
+        """Nothing: a schedule of PyTorch counts epochs."""
+
     def advance(self, block: Columns, rows: numpy.ndarray, weights: numpy.ndarray, into: numpy.ndarray) -> None:
         before = self._sums.copy()
         self.read_weights(weights)
