@@ -215,4 +215,8 @@ class Strategy(ABC):
 
     def _result(self) -> Trained:
         result = self.progress.record.result(self.member.params, self.learner.weights, self.terms.how)
+        if self.progress.record.best is None:  # else they are others than those of now
+            weights = numpy.empty(self.learner.weights_size, numpy.float32)
+            self.learner.write_weights(weights)
+            diverging.check_weights(weights[: self.learner.gradient_size], self.progress.step)
         return Trained(result, self.progress.step, len(self.muster.arrivals), spent=self.clock.spent)
