@@ -15,7 +15,7 @@ import pytest
 
 import tenfold
 import waiting
-from tenfold.errors import BadCall, RunDiffers, TasksFailed
+from tenfold.errors import BadCall, RunDiffers, TasksFailed, TaskTimedOut
 from tenfold.training import stations
 from tenfold.training.server import Server
 from tenfold.training.wires import Ticket
@@ -128,6 +128,15 @@ def test_a_loss_that_is_not_a_number_names_the_step() -> None:
 def test_a_model_that_cannot_be_built_says_so_once() -> None:
     with pytest.raises(TasksFailed, match="division by zero"):
         tenfold.train(nets.fit(lambda: 1 / 0), workers=2, progress=False)
+
+
+@pytest.mark.parametrize("how", ["synchronous", "sharded"])
+def test_who_takes_too_long_is_not_started_again(how: Any) -> None:
+    fit = nets.fit(nets.build_costly, epochs=10**6)
+    with pytest.raises(TasksFailed, match=r"^worker [01] of 2 failed first: .*timeout=1") as caught:
+        tenfold.train(fit, dict(PARAMS, step=0.05), how=how, workers=2, timeout=1, progress=False)
+    assert {error.attempts for error in caught.value.failures if isinstance(error, TaskTimedOut)} == {1}
+    del caught
 
 
 def test_killed_as_a_whole_it_goes_on_from_its_checkpoint(tmp_path: Path) -> None:

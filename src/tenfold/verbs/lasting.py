@@ -18,7 +18,7 @@ from tenfold.training.launched import Launched
 from tenfold.training.parts import Parts
 from tenfold.training.rendezvous import Blame
 from tenfold.verbs.call import Call, Settings, opened
-from tenfold.verbs.launch import one_group, raise_failure
+from tenfold.verbs.launch import one_group, raise_failure, told
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +109,14 @@ class _Course:
         folder = self._call.journal.folder
         if group.error is not None:
             raise folder.unusable(group.error) if folder is not None else group.error
-        blame = group.blame
+        errors = (outcome.error for outcome in self._call.journal.outcomes(ok=False))
+        blame = told(group.blame, [error for error in errors if error is not None])
         if blame is not None:
             self._note(f"worker {blame.rank}: {blame.text}; the others are ended with it")
         return blame
 
     def _may_begin_again(self, blame: Blame | None) -> bool:
-        """What raises would raise again; a process that was lost may live the next time."""
+        """What raises or takes too long would again; a process that was lost may live the next time."""
         if blame is not None:
             return blame.lost
         return any(isinstance(outcome.error, TaskDied) for outcome in self._call.journal.outcomes(ok=False))

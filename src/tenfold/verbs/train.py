@@ -93,6 +93,7 @@ def train(
     retries         how often a worker that was lost is started again, and once more where it was killed from
                     outside; the others go on meanwhile. Of "sharded", how often all start again, from the last
                     checkpoint
+    timeout         seconds that a worker may take in all; one that takes longer is not started again
 
     The others are those of `tenfold.map`.
     """
