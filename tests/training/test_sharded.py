@@ -15,7 +15,6 @@ import tenfold
 from tenfold.errors import BadCall, DoesNotFit
 from tenfold.training.sharded_keras import check_backend
 from tenfold.training.sharding import cut
-from tenfold.verbs.sharded import DEVICES
 
 NEAR = 1e-5
 
@@ -54,7 +53,11 @@ def in_keras(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         import shards
         shards.main({str(folder / "found")!r})
     """
-    variables = {"KERAS_BACKEND": "jax", "XLA_FLAGS": f"{DEVICES}=2", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    variables = {
+        "KERAS_BACKEND": "jax",
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+    }
     scripts.run(folder, text, variables, seconds=240)
     return dict(json.loads((folder / "found").read_text()))
 

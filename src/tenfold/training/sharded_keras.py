@@ -83,14 +83,11 @@ def check_backend(backend: str) -> None:
 def _distribution(mesh: tuple[int, int], layout: Layout) -> Any:
     import keras
 
-    from tenfold.training.jax_devices import enough_threads
+    from tenfold.training.jax_devices import begin
 
     count = mesh[0] * mesh[1]
-    with enough_threads(count):
-        devices = keras.distribution.list_devices()
-    if len(devices) < count:
-        raise BadCall(f"workers={count}: JAX has {len(devices)} devices here ({', '.join(devices)})")
-    places = keras.distribution.DeviceMesh(mesh, [ROWS, MODEL], devices[:count])
+    begin(count)
+    places = keras.distribution.DeviceMesh(mesh, [ROWS, MODEL], keras.distribution.list_devices()[:count])
 
     class Distribution(keras.distribution.ModelParallel):  # type: ignore[misc]
         """Cuts what the caller has not said how to cut."""

@@ -76,31 +76,27 @@ def together(
     params: Mapping[str, Any],
     settings: Settings,
     frameworks: Sequence[str],
-    variables: Mapping[str, str] | None = None,
 ) -> Together:
-    """Run it on an engine that has processes. `variables` are in the workers' environment before any import."""
+    """Run it on an engine that has processes."""
     count, engine = settings.workers or 1, cast("Engine", settings.engine)
     isolates = engine.abilities.isolates
     settings = replace(settings, isolate=True if isolates else None)
     task = Launched(function, params, frameworks, shares_process=not isolates)
     with opened("launch", task, settings, total=count, on_error="stop", parts={}) as call:
         call.check_all_at_once(count)
-        blame = one_group(call, task, count, variables or {}).blame
+        blame = one_group(call, task, count).blame
     results = Results(call.journal, count, seconds=call.watch.seconds, workers=count)
     raise_failure(results, blame)
     return Together(list(results), str(call.plan), call.watch.seconds)
 
 
-def one_group(
-    call: Call, task: Launched, count: int, variables: Mapping[str, str], parts: Parts | None = None
-) -> Rendezvous:
+def one_group(call: Call, task: Launched, count: int, parts: Parts | None = None) -> Rendezvous:
     """Every worker's part, once. What is returned knows who failed first, if one did."""
-    job = replace(call.job, variables=tuple(variables.items()))
     call = replace(
         call,
         pace=Pace(call.engine.abilities.seconds_per_batch, one_by_one=True),
         policy=replace(call.policy, forgiven=0),  # one that comes again finds no group
-        job=job if call.engine.abilities.isolates else replace(job, frameworks=()),  # its child has them
+        job=call.job if call.engine.abilities.isolates else replace(call.job, frameworks=()),  # its child has them
     )
     everywhere = any(seat.machine for seat in call.plan.seats)
     with contextlib.closing(Rendezvous(count, everywhere=everywhere, parts=parts)) as rendezvous:

@@ -6,7 +6,6 @@ cutting weights, or by layers.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -26,8 +25,6 @@ from tenfold.verbs.call import Settings
 from tenfold.verbs.lasting import lasting
 from tenfold.verbs.launch import engine_faults
 from tenfold.work.here import here
-
-DEVICES = "--xla_force_host_platform_device_count"
 
 
 def train(
@@ -75,7 +72,7 @@ def _train(
             )
         whole = replace(settings, workers=1, cpus=settings.cpus * count, gpus=settings.gpus * count)
         task = KerasShards(fit, params, shape.mesh or (1, count), shape.layout, often)
-        done = lasting(task, whole, (), how=how, variables={} if settings.gpus else _host_devices(count))
+        done = lasting(task, whole, (), how=how)
     found: Sharded = done.value
     fit.received(found.result)
     return replace(found, plan=done.plan, events=done.events, seconds=done.seconds)
@@ -122,12 +119,6 @@ class TorchShards:
     @property
     def __name__(self) -> str:
         return f"train({self._fit.__name__})"
-
-
-def _host_devices(count: int) -> dict[str, str]:
-    """Have JAX see the cores of a machine as so many devices."""
-    given = [flag for flag in os.environ.get("XLA_FLAGS", "").split() if not flag.startswith(DEVICES)]
-    return {"XLA_FLAGS": " ".join([*given, f"{DEVICES}={count}"])}
 
 
 def _faults(fit: Fit) -> list[str]:

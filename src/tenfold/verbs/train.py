@@ -97,8 +97,8 @@ def train(
 
     The others are those of `tenfold.map`.
     """
-    workers, accumulate, clip = map(_plain, (workers, accumulate, clip))
-    staleness, average_every = map(_plain, (staleness, average_every))
+    workers, devices, stages, accumulate = map(_plain, (workers, devices, stages, accumulate))
+    clip, staleness, average_every = map(_plain, (clip, staleness, average_every))
     settings = Settings(
         _cpus(cpus, workers), gpus, memory, workers or 1, None, retries, timeout, seed, engine, run, fresh, progress
     )
