@@ -112,7 +112,8 @@ def raise_failure(results: Results, blame: Blame | None) -> None:
         return
     known = told(blame, failures) or Blame(failures[0].index, summary(failures[0]))
     first = next((error for error in failures if error.index == known.rank), failures[0])
-    text = f"worker {known.rank} of {len(results)} failed first: {known.text}; the others were ended with it\n\n{first}"
+    others = "; the others were ended with it" if len(results) > 1 else ""
+    text = f"worker {known.rank} of {len(results)} failed first: {known.text}{others}\n\n{first}"
     raise TasksFailed(text, results) from first.__cause__
 
 
