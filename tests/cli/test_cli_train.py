@@ -55,3 +55,35 @@ def test_a_mesh_and_a_layout(run: Run, tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert "mesh=(2, 2): that is 4 devices, and workers=5" in done.stderr.replace("\n", " ")
     assert "layout={'0.weight': (None, 'depth')}" in done.stderr.replace("\n", " ")
+    said = run("train", "train.py:fit", "--how", "sharded", "--workers", "2", "--layout", "foo").stderr
+    assert "--layout 'foo': expected PATTERN=AXES, such as 0.weight=model,-" in said.replace("\n", " ")
+
+
+LOST = """
+import os
+
+CALLER = os.getpid()
+built = fit.build
+
+
+def build_elsewhere():
+    if os.getpid() == CALLER:
+        raise OSError("no such file here")
+    return built()
+
+
+lost = tenfold.Fit(build_elsewhere, (x, x[:, :1]), epochs=1)
+"""
+
+
+def test_a_model_is_not_lost_where_it_cannot_be_saved(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN + LOST)
+    (tmp_path / "file").touch()
+    for path, said in (("m.keras", "expected a name that ends with .pt, .pth or .npz"), ("file/m.pt", "folder")):
+        done = run("train", "train.py:fit", "--workers", "1", "--save", path)
+        assert done.exit_code == 2
+        assert said in done.stderr.replace("\n", " ")
+    done = run("train", "train.py:lost", "--workers", "1", "--save", "new/m.pt")
+    assert done.exit_code == 2
+    assert "OSError: no such file here; its weights are in new/m.pt.npz" in done.stderr.replace("\n", " ")
+    assert (tmp_path / "new" / "m.pt.npz").exists()

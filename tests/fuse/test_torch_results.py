@@ -55,12 +55,12 @@ def test_a_result_is_a_module_again_and_a_file(tmp_path: Path) -> None:
     module = one.model()
     for name, tensor in module.state_dict().items():
         numpy.testing.assert_array_equal(tensor.numpy(), one.weights[name])
-    saved = torch.load(one.save(tmp_path / "a.pt"), weights_only=True)
+    saved = torch.load(one.save(tmp_path / "new" / "a.pt"), weights_only=True)
     with numpy.load(one.save(tmp_path / "a.npz"), allow_pickle=False) as arrays:
         for name, array in one.weights.items():
             numpy.testing.assert_array_equal(saved[name].numpy(), array)
             numpy.testing.assert_array_equal(arrays[name], array)
-    with pytest.raises(BadCall, match=r"\.pt or \.npz"):
+    with pytest.raises(BadCall, match=r"\.pt, \.pth or \.npz"):
         one.save(tmp_path / "a.keras")
     one.build = None
     with pytest.raises(BadCall, match="give the function"):

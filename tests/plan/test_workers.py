@@ -161,6 +161,7 @@ def test_neither_is_tried_where_a_step_says_that_it_cannot_pay() -> None:
     assert short.why.endswith("; a step of 0.8 ms is too short to divide")
     assert decide([ONE, LEAN, TWO], [Timing(20, 0.5, LONG)]).candidate == TWO
     assert decide([ONE, LEAN], [Timing(20, 0.5, LONG)]).why.endswith("; a step of 50 ms is long enough for threads")
+    assert decide([ONE, LEAN], [Timing(10, 0.5, LONG)]).why.endswith("; a step of 100 ms is long enough for threads")
     hasty = decide([ONE, LEAN], [Timing(500, 0.5, 5000)])
     assert hasty.settled
     assert "to try 1 worker with 1 core could take 1.0 s" in hasty.why

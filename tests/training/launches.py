@@ -78,3 +78,7 @@ def several() -> dict[str, str]:
 
 def forever() -> None:
     threading.Event().wait(120)
+
+
+async def later() -> int:
+    return 0

@@ -13,6 +13,7 @@ import dividing
 import numpy
 
 import tenfold
+from tenfold.training.origin import origin
 
 NOISE = numpy.random.default_rng(0)
 TRAINED = 66  # 4 batches of 16, and one of 2, of which a worker may have nothing
@@ -186,7 +187,7 @@ def random_numbers() -> dict[str, Any]:
     first, other, third = dividing.learners(fit, 3)
     vectors = numpy.zeros((3, first.size), numpy.float32)
     block, rows = dividing.batches(fit, 0)[0]
-    begun = dividing.same(first, other)
+    begun = dividing.same(first, other) and origin(first) == origin(other)
     before = first.state()
     for learner, vector in ((first, vectors[0]), (other, vectors[1]), (first, vectors[2])):
         learner.gradient(block, rows, 1.0, vector)
@@ -203,6 +204,24 @@ def random_numbers() -> dict[str, Any]:
         "again": numpy.array_equal(vectors[0], again),
         "goes on": dividing.goes_on(fit, first, dividing.learners(fit, 1)[0]),
     }
+
+
+def scheduled() -> list[bool]:
+    """Whether steps move the weights, when the steps of all workers are so many."""
+    import keras
+
+    rate = keras.optimizers.schedules.PiecewiseConstantDecay([49], [0.05, 0.0])
+    fit = fit_of(lambda: table(optimizer=keras.optimizers.SGD(rate)), (X, CLASSES), epochs=1)
+    learner, (block, rows) = dividing.learners(fit, 1)[0], dividing.batches(fit, 0)[0]
+    before = numpy.zeros(learner.weights_size, numpy.float32)
+    after = numpy.zeros(learner.weights_size + learner.sums_size, numpy.float32)
+    learner.write_weights(before)
+    found = []
+    for updates in (0, 49, 50):
+        learner.count(updates)
+        learner.advance(block, rows, before, after)
+        found.append(not numpy.array_equal(before, after[: len(before)]))
+    return found
 
 
 def refused() -> dict[str, str]:
@@ -262,6 +281,7 @@ def refused() -> dict[str, str]:
 QUESTIONS: dict[str, Callable[[], Any]] = {
     "batch norm": batch_norm,
     "random numbers": random_numbers,
+    "scheduled": scheduled,
     "refused": refused,
 }
 

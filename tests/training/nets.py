@@ -123,6 +123,21 @@ def build_costly(
     return module, Costly(row, step, folder, at, whole), optimizer
 
 
+def build_differing(folder: str, seen: str = "weights") -> Any:
+    """Weights of each worker's own, or rates; each keeps what it has in a file."""
+    import torch
+
+    own = float(numpy.random.default_rng().normal())
+    module = torch.nn.Linear(12, 2)
+    with torch.no_grad():
+        module.weight.fill_(own if seen == "weights" else 1.0)
+    module.register_forward_hook(
+        lambda module, *_: numpy.save(pathlib.Path(folder, f"{tenfold.here().index}.npy"), module.weight.detach())
+    )
+    optimizer = torch.optim.SGD(module.parameters(), 0.05 if seen == "weights" else 0.01 + abs(own))
+    return module, torch.nn.CrossEntropyLoss(), optimizer
+
+
 def build_slow(folder: str, act: str, at: int = 20, waits: bool = False) -> Any:
     """`waits` makes steps longer while one is missing, so that another one can join."""
     module, _, optimizer = build("adam", 0.01)

@@ -13,7 +13,7 @@ import numpy
 
 import tenfold
 import waiting
-from tenfold.errors import Diverged
+from tenfold.errors import BadCall, Diverged
 from tenfold.training.sharded_keras import KerasShards
 
 NOISE = numpy.random.default_rng(0)
@@ -94,7 +94,18 @@ def main(path: str) -> None:
     two = KerasShards(fit(in_keras), params, (1, 2), None)()  # here: another worker would import everything again
     two.result.build = in_keras
     with open(path, "w") as file:
-        json.dump({"mesh": told(mesh, whole), "two": told(two, whole), "diverged": diverged()}, file)
+        json.dump(
+            {"mesh": told(mesh, whole), "two": told(two, whole), "diverged": diverged(), "refused": refused()}, file
+        )
+
+
+def refused() -> str:
+    """What is said of a layout that is not this model's."""
+    try:
+        KerasShards(fit(in_keras), {"seed": 3}, (1, 2), {"dens_99": ("model", None)})()
+    except BadCall as error:
+        return str(error)
+    return "nothing"
 
 
 def diverged() -> str:

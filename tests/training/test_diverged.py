@@ -10,7 +10,7 @@ import numpy
 import pytest
 
 import tenfold
-from tenfold.errors import TasksFailed
+from tenfold.errors import Diverged, TasksFailed
 
 BAD = 75
 """A row of the third batch of 32."""
@@ -43,6 +43,15 @@ def test_asynchronous_names_the_batch() -> None:
 def train(how: dict[str, Any]) -> str:
     """In the order of rows; what is said."""
     fit = tenfold.Fit(nets.build, (X, nets.Y), epochs=2, batch_size=32, shuffle=False)
-    with pytest.raises(TasksFailed) as caught:
+    with pytest.raises(TasksFailed, match=r"^worker [01] of 2 failed first: Diverged: ") as caught:
         tenfold.train(fit, {"seed": 3}, workers=2, retries=0, progress=False, **how)
-    return str(caught.value)
+    assert isinstance(caught.value.__cause__, Diverged), "not that the other one was abandoned"
+    said = str(caught.value)
+    assert said.count("Traceback in the worker") == 1
+    return said
+
+
+def test_so_do_weights_after_the_last_step() -> None:
+    fit = nets.fit(epochs=1, batch_size=nets.ROWS, validation=None)
+    with pytest.raises(TasksFailed, match="weights are not finite after the last of 1 steps"):
+        tenfold.train(fit, {"seed": 3, "lr": float("inf")}, workers=1, progress=False)

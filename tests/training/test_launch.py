@@ -61,7 +61,7 @@ def test_outside_it_is_one_of_one() -> None:
 
 
 def test_they_may_take_so_long() -> None:
-    with pytest.raises(TasksFailed) as caught:
+    with pytest.raises(TasksFailed, match=r"worker [01] of 2 failed first: .*timeout=0\.5") as caught:
         launch(launches.forever, timeout=0.5)
     assert isinstance(caught.value.failures[0], TaskTimedOut)
     del caught
@@ -81,6 +81,8 @@ def test_what_cannot_work_is_refused_with_all_that_is_wrong() -> None:
         assert words in str(caught.value)
     with pytest.raises(BadCall, match="params=3: expected a dict"):
         launch(launches.in_torch, 3)
+    with pytest.raises(BadCall, match="function=later: it is async or a generator"):
+        launch(launches.later)
 
 
 def test_nobody_else_is_let_in() -> None:

@@ -88,6 +88,12 @@ def test_copies_begin_equal_and_draw_numbers_of_their_own(backend: str, answers:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_schedules_count_the_steps_of_all(backend: str, answers: dict[str, Any]) -> None:
+    assert answers[backend]["scheduled"] == [True, True, False]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "words"),
     [

@@ -12,6 +12,7 @@ import pytest
 
 import tenfold
 from tenfold.errors import BadCall
+from tenfold.training.origin import origin
 
 ROWS = 66 + 32  # 4 batches of 16 to train, and one of 2, of which a worker may have nothing
 NOISE = numpy.random.default_rng(0)
@@ -112,6 +113,8 @@ def test_copies_begin_equal_and_draw_numbers_of_their_own() -> None:
     fit = fit_of()
     first, second, third = dividing.learners(fit, 3, between="dropout")
     assert dividing.same(first, second)
+    assert origin(first) == origin(second) == origin(third)
+    assert origin(first) != origin(dividing.learners(fit, 1, between="norm")[0])
     third.put(first.state())
     block, rows = dividing.batches(fit, 0)[0]
     vectors = numpy.zeros((3, first.size), numpy.float32)

@@ -10,7 +10,7 @@ import pytest
 import torch._dynamo  # noqa: F401  # the first optimizer would, which sets an environment variable in a test
 
 import tenfold
-from tenfold.errors import DoesNotFit, TasksFailed
+from tenfold.errors import DoesNotFit
 from tenfold.machine import Gpu, Machine
 from tenfold.plan.needs import Needs
 from tenfold.plan.seats import cut
@@ -63,7 +63,7 @@ def test_workers_refuse_what_they_have_no_room_for() -> None:
     data = numpy.zeros((8, 1000), "float32")
     fit = tenfold.Fit(build, (data, data), epochs=1)
     tenfold.train(fit, {"seed": 1}, workers=1, progress=False)
-    with pytest.raises(TasksFailed, match=r'30\.0 MB on the machine, for 2 workers: .* train with how="sharded"'):
+    with pytest.raises(DoesNotFit, match=r'30\.0 MB on the machine, for 2 workers: .* train with how="sharded"'):
         tenfold.train(fit, {"seed": 1}, workers=2, retries=0, progress=False)
 
 

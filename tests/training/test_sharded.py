@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,9 @@ import shards
 
 import scripts
 import tenfold
-from tenfold.errors import BadCall, DoesNotFit, TasksFailed
+from tenfold.errors import BadCall, DoesNotFit
 from tenfold.training.sharded_keras import check_backend
 from tenfold.training.sharding import cut
-from tenfold.verbs.sharded import DEVICES
 
 NEAR = 1e-5
 
@@ -53,7 +53,11 @@ def in_keras(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         import shards
         shards.main({str(folder / "found")!r})
     """
-    variables = {"KERAS_BACKEND": "jax", "XLA_FLAGS": f"{DEVICES}=2", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    variables = {
+        "KERAS_BACKEND": "jax",
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+    }
     scripts.run(folder, text, variables, seconds=240)
     return dict(json.loads((folder / "found").read_text()))
 
@@ -85,6 +89,11 @@ def test_a_keras_model_whose_loss_is_not_a_number_names_the_step(in_keras: dict[
     assert in_keras["diverged"].startswith("the loss is nan at step 1 (epoch 0, batch 1, rows 31, 32, 33"), in_keras
 
 
+@pytest.mark.slow
+def test_a_keras_layout_that_is_of_no_variable_is_refused(in_keras: dict[str, Any]) -> None:
+    assert re.search(r"layout: 'dens_99' is in the path of no variable: .*dense/kernel", in_keras["refused"])
+
+
 def test_where_a_matrix_is_cut() -> None:
     assert cut((100, 400), 4) == (None, "model")
     assert cut((401, 400), 4) == (None, "model"), "the longer one cannot be divided"
@@ -110,7 +119,5 @@ def test_keras_on_another_backend_is_told_the_way(backend: str) -> None:
 
 def test_a_model_that_has_no_room_is_told_to_be_divided() -> None:
     fit = shards.fit(shards.in_torch)
-    with pytest.raises(TasksFailed, match=r"4,0\d\d,\d\d\d parameters.*about .* MB.*how=\"sharded\"") as caught:
+    with pytest.raises(DoesNotFit, match=r"4,0\d\d,\d\d\d parameters.*about .* MB.*how=\"sharded\""):
         tenfold.train(fit, {"width": 2000, "seed": 3}, workers=2, cpus=1, memory="70MB", retries=0, progress=False)
-    assert isinstance(caught.value.__cause__, DoesNotFit)
-    del caught

@@ -173,6 +173,8 @@ def test_layouts_that_cannot_be(layout: Any, told: str) -> None:
         ({"workers": 3, "stages": 2}, "stages=2: workers=3 cannot be divided into pipelines of 2"),
         ({"workers": 2, "stages": 1}, "stages=1: expected a whole number above 1"),
         ({"workers": 2, "stages": 2, "mesh": (1, 2)}, "stages=: not with mesh= or layout="),
+        ({"workers": 2, "layout": {"a": (["model"], None)}}, "layout=.*expected a dict of patterns"),
+        ({"workers": 2, "layout": {"*": ("model", None)}}, r"layout: '\*' is no regular expression: nothing to repeat"),
         ({"workers": 2, "stages": 2, "how": "synchronous"}, 'stages=2: only with how="sharded"'),
     ],
 )

@@ -15,7 +15,7 @@ import pytest
 
 import tenfold
 import waiting
-from tenfold.errors import BadCall, RunDiffers, TasksFailed
+from tenfold.errors import BadCall, RunDiffers, TasksFailed, TaskTimedOut
 from tenfold.training import stations
 from tenfold.training.server import Server
 from tenfold.training.wires import Ticket
@@ -43,6 +43,15 @@ def test_the_same_weights_for_any_number_of_workers(workers: int, optimizer: str
         numpy.testing.assert_allclose(values, alone[optimizer].history[name], rtol=1e-4, atol=1e-6)
     assert trained.workers == workers
     assert trained.model(numpy_to_torch(nets.X[:4])).shape == (4, 2)
+
+
+@pytest.mark.parametrize("seen", ["weights", "rates"])
+def test_models_that_begin_otherwise_have_the_state_of_the_first(seen: str, tmp_path: Path) -> None:
+    fit = nets.fit(nets.build_differing, epochs=2, validation=None)
+    trained = tenfold.train(fit, dict(PARAMS, folder=str(tmp_path), seen=seen), workers=2, progress=False)
+    first, other = (numpy.load(tmp_path / f"{index}.npy") for index in range(2))
+    numpy.testing.assert_array_equal(first, other)
+    assert any("worker 1 was built otherwise than worker 0" in event for event in trained.events), trained.events
 
 
 @pytest.mark.parametrize("exchange", ["ring", "gloo"])
@@ -119,6 +128,15 @@ def test_a_loss_that_is_not_a_number_names_the_step() -> None:
 def test_a_model_that_cannot_be_built_says_so_once() -> None:
     with pytest.raises(TasksFailed, match="division by zero"):
         tenfold.train(nets.fit(lambda: 1 / 0), workers=2, progress=False)
+
+
+@pytest.mark.parametrize("how", ["synchronous", "sharded"])
+def test_who_takes_too_long_is_not_started_again(how: Any) -> None:
+    fit = nets.fit(nets.build_costly, epochs=10**6)
+    with pytest.raises(TasksFailed, match=r"^worker [01] of 2 failed first: .*timeout=1") as caught:
+        tenfold.train(fit, dict(PARAMS, step=0.05), how=how, workers=2, timeout=1, progress=False)
+    assert {error.attempts for error in caught.value.failures if isinstance(error, TaskTimedOut)} == {1}
+    del caught
 
 
 def test_killed_as_a_whole_it_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
@@ -204,6 +222,18 @@ def test_asynchronous_is_as_accurate_on_digits(monkeypatch: pytest.MonkeyPatch) 
     assert served.history["val_accuracy"][-1] > scores["synchronous"] - 0.01
 
 
+def test_asynchronous_averages_of_batch_norm_do_not_overshoot() -> None:
+    def build(seed: int) -> Any:
+        import torch
+
+        module = torch.nn.Sequential(torch.nn.BatchNorm1d(12, momentum=0.9), torch.nn.Linear(12, 2))
+        return module, torch.nn.CrossEntropyLoss(), torch.optim.SGD(module.parameters(), 0.01)
+
+    trained = tenfold.train(nets.fit(build, batch_size=4), PARAMS, workers=3, how="asynchronous", progress=False)
+    assert (trained.weights["0.running_var"] > 0).all()
+    assert numpy.isfinite(trained.history["val_loss"]).all()
+
+
 def test_averaged_after_some_steps_of_their_own() -> None:
     fit = nets.fit(epochs=20, metrics=["accuracy"])
     one = tenfold.train(fit, PARAMS, workers=1, progress=False)
@@ -272,6 +302,11 @@ def test_updates_are_counted_once_when_a_worker_is_killed_while_it_scores(tmp_pa
         ({"checkpoint": 5}, "there is nowhere to write it without run="),
         ({"workers": 2, "engine": "serial"}, "workers=2: only 1 can work at once here"),
         ({"staleness": 3}, "only with how="),
+        (
+            {"staleness": 0, "how": "sharded", "workers": 2},
+            'staleness= and average_every=: only with how="asynchronous"',
+        ),
+        ({"staleness": 0, "how": "asynchronous", "average_every": 4}, "staleness= and average_every=: give one of"),
         ({"exchange": "mail"}, "exchange='mail': expected one of 'ring', 'gloo', 'nccl', or None"),
         ({"exchange": "nccl"}, "exchange='nccl' and gpus=0: it is for workers that have a GPU each"),
         ({"exchange": "gloo", "how": "asynchronous"}, "exchange='gloo': only with how="),
@@ -281,6 +316,18 @@ def test_updates_are_counted_once_when_a_worker_is_killed_while_it_scores(tmp_pa
 def test_bad_calls(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(BadCall, match=words):
         tenfold.train(nets.fit(), PARAMS, progress=False, **settings)
+
+
+def test_what_would_be_ignored_or_is_no_parameter_is_refused() -> None:
+    with pytest.raises(BadCall, match=r"Fit\(outputs=True\): of tenfold.map; tenfold.predict"):
+        tenfold.train(nets.fit(outputs=True), workers=1, progress=False)
+    with pytest.raises(BadCall, match=r"^build\(.*unexpected keyword argument 'rate'"):
+        tenfold.train(nets.fit(), {"rate": 1}, workers=1, progress=False)
+
+
+def test_numbers_of_numpy_are_as_good() -> None:
+    numbers = {"workers": numpy.int64(1), "clip": numpy.float32(1)}
+    assert tenfold.train(nets.fit(epochs=1), PARAMS, progress=False, **numbers).workers == 1  # type: ignore[arg-type]
 
 
 def test_groups_of_pytorch_are_refused_for_other_frameworks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,12 +47,13 @@ class Place:
     path: Path
     servers: tuple[tuple[str, int], ...]
     muster: int = 1
+    averages: tuple[int, int] = (0, 0)
 
     def weights(self, worker: int, ask: Ask = gone) -> Weights:
         if not self.servers:
-            return InMemory(self.path, worker, SIZE, BATCHES, WORKERS)
+            return InMemory(self.path, worker, SIZE, BATCHES, WORKERS, slice(*self.averages))
         muster = Muster(self.muster, (), 0, 0, self.servers)
-        return Served(muster, worker, KEY, SIZE, BATCHES, WORKERS, ask)
+        return Served(muster, worker, KEY, SIZE, BATCHES, WORKERS, slice(*self.averages), ask)
 
 
 @pytest.fixture(params=MEMBERS)
@@ -112,6 +113,23 @@ def test_every_update_is_there_once(place: Place) -> None:
     assert end(place) == (0, [0.0] * SIZE)
 
 
+def test_of_averages_the_last_ones_count(place: Place) -> None:
+    middle = SIZE // 2 - 5, SIZE // 2 + 3  # with two servers, each has some
+    place = replace(place, averages=middle)
+    begin(place)
+    run = numpy.empty(SIZE, numpy.float32)
+    with contextlib.closing(place.weights(0)) as one, contextlib.closing(place.weights(1)) as other:
+        taken = [one.take(run), other.take(run)]
+        for weights, batch, value in zip((one, other), taken, (3.0, 5.0), strict=True):
+            assert batch is not None
+            weights.add(numpy.full(SIZE, value, numpy.float32), batch)
+        for weights in (one, other):
+            weights.now(run)  # tells the other servers that its update counts
+    expected = numpy.full(SIZE, 8.0)
+    expected[slice(*middle)] = 5.0
+    assert end(place)[1] == expected.tolist()
+
+
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -129,7 +147,7 @@ class Half:
         self.made = made
 
     def sendall(self, content: Any) -> None:
-        self.made.sendall(content[: len(content) // 2] if len(content) > 64 else content)
+        self.made.sendall(content[: len(content) // 2] if len(content) > 100 else content)  # heads are whole
 
 
 def at(kind: Kind, *, half: bool = False) -> Callable[[Weights], None]:

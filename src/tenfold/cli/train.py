@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,6 +11,9 @@ import click
 import tenfold
 from tenfold.cli import given, load, say
 from tenfold.cli.options import settings_without
+from tenfold.errors import BadCall
+from tenfold.fuse.result import OF_KERAS, OF_TORCH, name_fault
+from tenfold.nursery import used
 from tenfold.training.sharding import Sharded
 
 if TYPE_CHECKING:
@@ -60,20 +64,45 @@ def command(
     often = int(checkpoint) if checkpoint is not None and checkpoint.isdigit() else checkpoint
     with say.stdout_for_json(as_json):
         fit: Any = load.function(target)  # whatever it is: train says what it expects
+        if path is not None:
+            _check(path, fit)
         trained = tenfold.train(fit, given.settings(sets), checkpoint=often, layout=_layout(layout), **options)
         if path is not None:
-            trained.save(path)
+            _save(trained, path)
     if as_json:
         say.emit({"target": target, **_facts(trained), "saved": path})
     else:
         _show(trained, path)
 
 
+def _check(path: str, fit: Any) -> None:
+    """Before anything is trained: whether a model of this kind, as far as that is known, can be written there."""
+    frameworks = used.members(fit) if isinstance(fit, tenfold.Fit) else ()
+    accepted = OF_KERAS if "keras" in frameworks else OF_TORCH if "torch" in frameworks else OF_KERAS[:-1] + OF_TORCH
+    if fault := name_fault(path, accepted):
+        raise BadCall(f"--save {path!r}: {fault}")
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadCall(f"--save {path!r}: its folder cannot be made: {error}") from error
+
+
+def _save(trained: Trained, path: str) -> None:
+    """Where that fails, the weights alone beside it: what was trained is not to be lost."""
+    try:
+        trained.save(path)
+    except Exception as error:
+        beside = trained.save(f"{path}.npz")
+        raise BadCall(f"--save {path!r}: {type(error).__name__}: {error}; its weights are in {beside}") from error
+
+
 def _layout(texts: tuple[str, ...]) -> dict[str, tuple[str | None, ...]] | None:
     """Axes of a weight by its name's pattern; "-" is one that is not cut."""
     found = {}
     for text in texts:
-        pattern, _, axes = text.rpartition("=")
+        pattern, equals, axes = text.rpartition("=")
+        if not equals:
+            raise BadCall(f"--layout {text!r}: expected PATTERN=AXES, such as 0.weight=model,-")
         found[pattern] = tuple(None if axis == "-" else axis for axis in axes.split(","))
     return found or None
 

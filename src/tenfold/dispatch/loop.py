@@ -43,7 +43,7 @@ class Policy:
     on_error: OnError
     """Whether the first failure for good ends the call."""
     raised_again: bool = True
-    """Whether a task that raised is tried again, too; otherwise only one whose process was lost."""
+    """Whether a task that raised or took too long is tried again, too; otherwise only one whose process was lost."""
     forgiven: int = LOSSES_FORGIVEN
     """How often a task whose process somebody else killed goes again for nothing."""
 
@@ -187,7 +187,7 @@ class Dispatch:
     def _may_try_again(self, index: int, event: Failed) -> bool:
         if event.failure.kind == "unsendable":
             return False  # it will not be any other next time
-        if event.failure.kind == "raised" and not self._policy.raised_again:
+        if event.failure.kind in ("raised", "timeout") and not self._policy.raised_again:
             return False
         if event.lost and self._losses.get(index, 0) < self._policy.forgiven:
             self._losses[index] = self._losses.get(index, 0) + 1

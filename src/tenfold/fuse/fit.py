@@ -218,7 +218,7 @@ class Fit:
             try:
                 self._member(params, index, 0, lambda *_: None)
             except BadCall as error:
-                faults.append(f"item {index}: {error}")
+                faults.append(f"item {index}: {error}" if len(items) > 1 else str(error))
         if faults:
             more = f"; and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
             raise BadCall("; ".join(faults[:SHOWN]) + more)

@@ -16,6 +16,17 @@ from tenfold.work.leg import Why
 Weights = list[numpy.ndarray] | dict[str, numpy.ndarray]
 """Of Keras what `model.get_weights()` gives; of PyTorch what `module.state_dict()` does, as arrays."""
 
+OF_TORCH = (".pt", ".pth", ".npz")
+OF_KERAS = (".keras", ".weights.h5", ".npz")
+"""How names of files end that a model can be written to."""
+
+
+def name_fault(name: str, accepted: tuple[str, ...]) -> str:
+    """What is wrong with a file's name, in words; empty where nothing is."""
+    if name.endswith(accepted):
+        return ""
+    return f"expected a name that ends with {', '.join(accepted[:-1])} or {accepted[-1]}"
+
 
 @dataclass(slots=True)
 class FitResult:
@@ -85,28 +96,30 @@ class FitResult:
         return built
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write it: `.keras` (all of the model), `.weights.h5`, `.pt` (a state_dict) or `.npz` (weights alone)."""
+        """Write it: `.keras` (all of the model), `.weights.h5`, `.pt` (a state_dict) or `.npz` (weights alone).
+
+        The folder is made where there is none.
+        """
         target = Path(path)
         name = target.name
-        is_torch = isinstance(self.weights, dict)
+        if fault := name_fault(name, OF_TORCH if isinstance(self.weights, dict) else OF_KERAS):
+            raise BadCall(f"save({str(path)!r}): {fault}")
+        target.parent.mkdir(parents=True, exist_ok=True)
         if name.endswith(".npz"):
             named = (
                 self.weights if isinstance(self.weights, dict) else {f"{n:03d}": a for n, a in enumerate(self.weights)}
             )
             numpy.savez(target, allow_pickle=False, **named)
-        elif name.endswith(".keras") and not is_torch:
+        elif name.endswith(".keras"):
             model = self.model()
             model.optimizer.build(model.trainable_variables)  # else Keras warns when the file is read
             model.save(target)
-        elif name.endswith(".weights.h5") and not is_torch:
+        elif name.endswith(".weights.h5"):
             self.model().save_weights(target)
-        elif name.endswith((".pt", ".pth")) and is_torch:
+        else:
             import torch
 
             torch.save(self.model().state_dict(), target)
-        else:
-            accepted = ".pt or .npz" if is_torch else ".keras, .weights.h5 or .npz"
-            raise BadCall(f"save({str(path)!r}): expected a name that ends with {accepted}")
         return target
 
     def __getstate__(self) -> tuple[Any, ...]:

@@ -152,9 +152,9 @@ def _against(following: Candidate, best: Candidate, timings: Mapping[Candidate, 
     timing, kind = timings[best], _kind(following)
     step = 1 / timing.pace
     if kind != "fewer" and step < SHORT:
-        return f"a step of {1000 * step:.2g} ms is too short to divide"
+        return f"a step of {_milliseconds(step)} is too short to divide"
     if kind == "fewer" and step > LONG:
-        return f"a step of {1000 * step:.2g} ms is long enough for threads"
+        return f"a step of {_milliseconds(step)} is long enough for threads"
     left, cost = timing.left * step, 2 * list(timings.values())[-1].spent  # to try, and to begin again
     if left * _saves(following, best) >= PAYS * cost:
         return ""
@@ -213,6 +213,10 @@ def _count(number: float, what: str) -> str:
 
 def _pace(pace: float) -> str:
     return f"{pace:,.0f} steps/s" if pace >= 10 else f"{pace:.2g} steps/s"
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1000 * seconds:,.0f} ms" if seconds >= 0.01 else f"{1000 * seconds:.2g} ms"
 
 
 def _seconds(seconds: float) -> str:

@@ -1,6 +1,7 @@
 """In a worker: everybody trains by itself on the weights as they are now, and adds what it has learned to them.
 
 A worker copies the weights, takes a step of its own optimizer on a batch that nobody else has, and adds the difference.
+Moving averages are no differences: it writes its own, which are of the last ones and of its batch.
 Nobody waits for anybody before the end of an epoch, except where `staleness` bounds how far one may be ahead. Where the
 weights are, in shared memory or with servers, is known only to the one that opens them.
 """
@@ -57,9 +58,10 @@ class Asynchronous(Strategy):
 
     def _weights(self, size: int, batches: int) -> Weights:
         index, count = self.attendance.index, self.terms.ticket.count
+        averages = slice(self.learner.gradient_size, self.learner.weights_size)
         if self.muster.servers:
-            return Served(self.muster, index, self.attendance.key, size, batches, count, self._ask)
-        return InMemory(here().shared / "weights", index, size, batches, count)
+            return Served(self.muster, index, self.attendance.key, size, batches, count, averages, self._ask)
+        return InMemory(here().shared / "weights", index, size, batches, count, averages)
 
     def _batches_of_epoch(self) -> list[tuple[Columns, numpy.ndarray]]:
         """With nothing read yet."""
@@ -73,7 +75,7 @@ class Asynchronous(Strategy):
     def _work(self, weights: Weights, batches: list[tuple[Columns, numpy.ndarray]], before: numpy.ndarray) -> None:
         """Batches that nobody else has, until there are none."""
         learner = self.learner
-        size = learner.weights_size
+        size, trained = learner.weights_size, learner.gradient_size
         after = numpy.empty_like(before)
         while True:
             self.attendance.look()
@@ -83,12 +85,13 @@ class Asynchronous(Strategy):
                 return
             self.clock.lap("communication")
             block, rows = batches[batch]
+            learner.count(self.progress.step + batch)
             learner.advance(*own_rows(block, rows), before[:size], after)
             if not numpy.isfinite(after[size:]).all():
                 self.check(
                     learner.logs(after)["loss"], rows, self.progress.step + weights.now(numpy.empty_like(before)), batch
                 )
-            after[:size] -= before[:size]
+            after[:trained] -= before[:trained]
             self.clock.stepped()
             weights.add(after, batch)
             self.clock.lap("communication")

@@ -51,10 +51,10 @@ class Attendance:
         self._beat = threading.Thread(target=self._live, daemon=True, name="tenfold-beat")
         self._beat.start()
 
-    def arrive(self, step: int, size: int, gpu: str = "") -> None:
+    def arrive(self, step: int, size: int, gpu: str = "", origin: bytes = b"") -> None:
         """The model is built: this worker can begin."""
         address = self._own, self.listener.getsockname()[1]
-        self._send("arrive", Arrival(self.index, host(), os.getpid(), address, step, size, gpu))
+        self._send("arrive", Arrival(self.index, host(), os.getpid(), address, step, size, gpu, origin))
 
     def regroup(self, step: int, state: Callable[[], Any]) -> tuple[Muster, Any]:
         """The next muster, and the state to go on from where this worker is behind: None where it is not."""

@@ -53,9 +53,10 @@ class Averaging(Strategy):
         sums = numpy.zeros(self.learner.sums_size)
         now, after = weights, numpy.empty(size + len(sums), numpy.float32)
         for number, (block, own, rows) in enumerate(batches):
+            place = self.slots.rank + number * self.slots.count
+            self.learner.count(self.progress.step + place)
             self.learner.advance(block, own, now, after)
             if not numpy.isfinite(after[size:]).all():  # by who has it: the sum of all would name no batch
-                place = self.slots.rank + number * self.slots.count
                 self.check(
                     self.learner.logs(after)["loss"], rows, self.progress.step + place, self.progress.batch + place
                 )

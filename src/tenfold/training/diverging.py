@@ -1,4 +1,7 @@
-"""In a worker: a loss that is not a number ends the training, with the step and the batch named, however it is done."""
+"""In a worker: a loss that is not a number ends the training, with the step and the batch named, however it is done.
+
+So do weights that are none after the last step.
+"""
 
 from __future__ import annotations
 
@@ -20,3 +23,9 @@ def check(loss: float, rows: numpy.ndarray, *, epoch: int, batch: int, step: int
         f"the loss is {loss} at step {step} (epoch {epoch}, batch {batch}, rows {shown}); "
         "try a lower learning rate, or look at these rows"
     )
+
+
+def check_weights(weights: numpy.ndarray, steps: int) -> None:
+    """In the end: of the last step, no loss was seen."""
+    if not numpy.isfinite(weights).all():
+        raise Diverged(f"weights are not finite after the last of {steps} steps; try a lower learning rate")

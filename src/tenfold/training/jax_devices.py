@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
@@ -12,15 +12,21 @@ import jax
 from tenfold.errors import BadCall
 from tenfold.training.learner_keras import too_few
 
+FLAGS = "XLA_FLAGS"
+HOST_DEVICES = "--xla_force_host_platform_device_count"
+"""Parts of the cores, where there are no GPUs; JAX's own setting for it came late, and not to all versions."""
 THREADS = "NPROC"
-"""A variable that XLA reads when it starts."""
+"""How many XLA has: one for each core, and a device that waits for another one keeps its own.
+
+On two cores, a net with convolutions waited for ever, for a thread that would compute a part of one.
+"""
 
 
 def begin(devices: int) -> list[Any]:
     """Start JAX with so many, before a model is built."""
-    with contextlib.suppress(AttributeError, RuntimeError):  # an old JAX, or one that has started
-        jax.config.update("jax_num_cpu_devices", devices)
-    with enough_threads(devices):
+    others = [flag for flag in os.environ.get(FLAGS, "").split() if not flag.startswith(HOST_DEVICES)]
+    threads = 2 * devices + (os.cpu_count() or 1)
+    with _set({FLAGS: " ".join([*others, f"{HOST_DEVICES}={devices}"]), THREADS: str(threads)}):
         there: list[Any] = jax.local_devices()
     if len(there) < devices:
         raise BadCall(too_few(devices, f"JAX has {len(there)}"))
@@ -28,17 +34,15 @@ def begin(devices: int) -> list[Any]:
 
 
 @contextlib.contextmanager
-def enough_threads(devices: int) -> Iterator[None]:
-    """While XLA starts: it has a thread for each core, and a device that waits for another one keeps its thread.
-
-    On two cores, a net with convolutions waited for ever, for a thread that would compute a part of one.
-    """
-    before = os.environ.get(THREADS)
-    os.environ[THREADS] = str(2 * devices + (os.cpu_count() or 1))
+def _set(variables: Mapping[str, str]) -> Iterator[None]:
+    """While XLA starts, which reads them."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[THREADS]
-        else:
-            os.environ[THREADS] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -110,6 +110,14 @@ class JaxLearner(KerasLearner):
         self._state, found = self._advance_of(self._state, numpy.array(weights), _rows(rows), self._blocks(block))
         into[:] = numpy.asarray(found)
 
+    def _set(self, variable: Any, value: int) -> None:
+        known = self._variables.optimizer
+        values = [
+            jnp.asarray(value, old.dtype) if one is variable else old
+            for one, old in zip(known, self._state[4], strict=True)
+        ]
+        self._state = (*self._state[:4], values)
+
     def _score(self, block: Columns, rows: numpy.ndarray, share: float) -> numpy.ndarray:
         return numpy.asarray(self._scores_of(self._state, self._blocks(block), _rows(rows), numpy.float32(share)))
 

@@ -83,6 +83,15 @@ class KerasLearner(ABC):
     def _score(self, block: Columns, rows: numpy.ndarray, share: float) -> numpy.ndarray:
         """Sums of loss and metrics of these rows."""
 
+    def count(self, updates: int) -> None:
+        inner = getattr(self.optimizer, "inner_optimizer", self.optimizer)
+        # Without a schedule, what depends on the count is of this copy's own steps: how far means have come from zero.
+        if callable(inner._learning_rate) and not inner.gradient_accumulation_steps:
+            self._set(inner.iterations, updates)
+
+    def _set(self, variable: Any, value: int) -> None:
+        variable.assign(value)
+
     # -- sums -----------------------------------------------------------------------------------------------------
 
     def apply(self, total: numpy.ndarray) -> float:
@@ -128,6 +137,10 @@ class KerasLearner(ABC):
         self._sums[:] = sums
         if index != self._index:
             self._draw_others()
+
+    def copied(self) -> list[Any]:
+        known = self._variables
+        return [_array(v) for v in (*known.learned, *known.counters, *known.optimizer)]
 
     def weights(self) -> Weights:
         found = {id(variable): _array(variable) for variable in self._model.weights}

@@ -213,11 +213,18 @@ class TorchLearner:
         if state[2] != self._index:  # another worker's
             self._randomness.divert(self._index)
 
+    def copied(self) -> list[Any]:
+        buffers = dict(self._module.named_buffers())
+        return [_plain(part) for part in (self._module.state_dict(), buffers, self.optimizer.state_dict())]
+
     def weights(self) -> Weights:
         state = self._module.state_dict()
         return {name: as_array(value) for name, value in state.items() if isinstance(value, torch.Tensor)}
 
     # -- weights in one run ---------------------------------------------------------------------------------------
+
+    def count(self, updates: int) -> None:
+        """Nothing: a schedule of PyTorch counts epochs."""
 
     def advance(self, block: Columns, rows: numpy.ndarray, weights: numpy.ndarray, into: numpy.ndarray) -> None:
         before = self._sums.copy()
@@ -240,6 +247,15 @@ class TorchLearner:
             for tensor in (*self._trained, *self._averages):
                 tensor.copy_(vector[place : place + tensor.numel()].view_as(tensor))
                 place += tensor.numel()
+
+
+def _plain(value: Any) -> Any:
+    """Tensors as arrays of bytes, whatever they are in, without a copy where they are in the machine's memory."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _number(value: Any) -> Any:

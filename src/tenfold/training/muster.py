@@ -31,6 +31,8 @@ class Arrival:
     """Numbers that its model and the sums of an epoch are: what asynchronous workers add to."""
     gpu: str = ""
     """Where PyTorch has its gradients, if NCCL reaches them there: a name that no other GPU has."""
+    origin: bytes = b""
+    """What its copy of the model began with: the same for equal ones, and for those that have the state of another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,11 @@ class Muster:
     @property
     def behind(self) -> tuple[int, ...]:
         """Indices of the workers that need the state."""
-        return tuple(arrival.index for arrival in self.arrivals if arrival.step != self.step)
+        return tuple(arrival.index for arrival in self.arrivals if arrival.step != self.step or self.differs(arrival))
+
+    def differs(self, arrival: Arrival) -> bool:
+        """Whether its copy began otherwise than the one that is furthest: then it is another model."""
+        return self.source >= 0 and arrival.origin != self.arrivals[self.source].origin
 
     @property
     def is_one_machine(self) -> bool:

@@ -52,10 +52,14 @@ class Learner(Protocol):
     def steps(self, block: Columns, batches: Sequence[numpy.ndarray]) -> Sequence[float]:
         """The same as `gradient` and `apply` for each whole batch, as fast as one process can; their losses."""
 
+    def count(self, updates: int) -> None:
+        """All workers together have taken so many steps: a learning rate that depends on them does so from now on."""
+
     def advance(self, block: Columns, rows: numpy.ndarray, weights: numpy.ndarray, into: numpy.ndarray) -> None:
         """From these weights, take one step of this copy's own optimizer on these rows.
 
-        Weights are one run of `weights_size` float32: all that is trained, and all that is learned without a gradient.
+        Weights are one run of `weights_size` float32: all that is trained (as many as are in the gradient), and all
+        that is learned without one.
         The new ones are written, and after them this batch's sums of loss and metrics, as at the end of a vector.
         """
 
@@ -76,6 +80,9 @@ class Learner(Protocol):
 
     def put(self, state: list[Any]) -> None:
         """Go on from a `state`."""
+
+    def copied(self) -> list[Any]:
+        """What is equal in equal copies before the first step: arrays and plain values, in lists and dicts."""
 
     def weights(self) -> Weights:
         """As results have them."""

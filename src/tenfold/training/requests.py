@@ -23,7 +23,7 @@ from multiprocessing.connection import Connection, answer_challenge, deliver_cha
 import numpy
 
 PATIENCE = 10  # seconds without a byte, in the middle of something, after which a connection counts as broken
-_HEAD = struct.Struct("<8q")
+_HEAD = struct.Struct("<10q")
 
 
 class Kind(IntEnum):
@@ -58,6 +58,8 @@ class Request:
     """Batches of an epoch."""
     workers: int = 0
     """How many there are."""
+    averages: tuple[int, int] = (0, 0)
+    """Of `begin`: from where to where weights are averages, whose new values come with each update."""
     body: numpy.ndarray | None = None
     """Weights, what changes them, or numbers of workers."""
 
@@ -91,21 +93,22 @@ def trust(made: socket.socket, key: bytes, *, called: bool) -> None:
 def ask(made: socket.socket, request: Request) -> None:
     """In a worker."""
     one = request
-    _send(made, (one.kind, one.muster, one.worker, one.number, one.value, one.count, one.workers), one.body)
+    numbers = (one.kind, one.muster, one.worker, one.number, one.value, one.count, one.workers, *one.averages)
+    _send(made, numbers, one.body)
 
 
 def asked(made: socket.socket) -> Request:
     """In a server."""
-    (kind, muster, worker, number, value, count, workers), body = _receive(made)
+    (kind, muster, worker, number, value, count, workers, *averages), body = _receive(made)
     found = Kind(kind)
     array = _array(body, numpy.int64 if found in _OF_NUMBERS else numpy.float32)
-    return Request(found, muster, worker, number, value, count, workers, array)
+    return Request(found, muster, worker, number, value, count, workers, (averages[0], averages[1]), array)
 
 
 def answer(made: socket.socket, found: Answer) -> None:
     """In a server."""
     whole = found.body is None or found.body.dtype == numpy.int64
-    _send(made, (found.value, found.begun, found.added, int(whole), 0, 0, 0), found.body)
+    _send(made, (found.value, found.begun, found.added, int(whole), 0, 0, 0, 0, 0), found.body)
 
 
 def answered(made: socket.socket) -> Answer:

@@ -283,12 +283,20 @@ class Roll:
         servers = tuple(map(self._elsewhere, self._stations.addresses))
         self._muster = muster = Muster(self._musters, tuple(arrivals), step, source, servers)
         self._note(f"{len(arrivals)} of {self._count} workers go on at step {step}")
+        self._tell_apart(muster)
         self._gathers = False
         for present in here:
             present.step = None
             self._send(present, Message("muster", muster))
         if source < 0:
             self._hand_on(muster.number, self._checkpoint.body())
+
+    def _tell_apart(self, muster: Muster) -> None:
+        """Those whose `build` has made another model."""
+        for arrival in muster.arrivals:
+            if arrival.step == muster.step and muster.differs(arrival):
+                source = muster.arrivals[muster.source].index
+                self._note(f"worker {arrival.index} was built otherwise than worker {source}, and is given its state")
 
     def _reached(self, arrival: Arrival, step: int) -> Arrival:
         return replace(arrival, step=step, address=self._elsewhere(arrival.address))
@@ -301,9 +309,13 @@ class Roll:
 
     def _hand_on(self, number: int, state: bytes) -> None:
         """To those who are behind in this muster, unless it has changed since."""
-        behind = self._muster.behind if self._muster is not None and self._muster.number == number else ()
+        muster = self._muster
+        if muster is None or muster.number != number:
+            return
+        origin = muster.arrivals[muster.source].origin if muster.source >= 0 else b""
         for present in list(self._present):
-            if present.arrival is not None and present.arrival.index in behind:
+            if present.arrival is not None and present.arrival.index in muster.behind:
+                present.arrival = replace(present.arrival, origin=origin)
                 self._send(present, Message("take", (number, state)))
 
     def _may_be_fewer(self, here: list[Present]) -> bool:

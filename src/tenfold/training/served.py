@@ -27,11 +27,20 @@ class Served(Weights):
     """What several servers hold, seen from one worker."""
 
     def __init__(
-        self, muster: Muster, worker: int, key: bytes, size: int, batches: int, workers: int, asking: Ask
+        self,
+        muster: Muster,
+        worker: int,
+        key: bytes,
+        size: int,
+        batches: int,
+        workers: int,
+        averages: slice,
+        asking: Ask,
     ) -> None:
         count = len(muster.servers)
         self._parts = [slice(size * n // count, size * (n + 1) // count) for n in range(count)]
         self._size = size
+        self._averages = averages
         self._batches = batches
         self._workers = workers
         self._request = Request(Kind.PULL, muster.number, worker, workers=workers)
@@ -48,7 +57,10 @@ class Served(Weights):
         run = numpy.zeros(self._size, numpy.float32)
         run[: len(weights)] = weights
         beginning = replace(self._request, kind=Kind.BEGIN, value=epoch, count=self._batches)
-        self._ask(self._links, [replace(beginning, body=run[part]) for part in self._parts])
+        self._ask(
+            self._links,
+            [replace(beginning, body=run[part], averages=_within(self._averages, part)) for part in self._parts],
+        )
 
     def take(self, into: numpy.ndarray) -> int | None:
         batch = self._read(Kind.TAKE, into).value
@@ -87,6 +99,13 @@ class Served(Weights):
         for link, request in zip(links, asked, strict=True):
             link.ask(request)
         return [link.answer() for link in links]
+
+
+def _within(some: slice, part: slice) -> tuple[int, int]:
+    """Where they begin and end in this part."""
+    length = part.stop - part.start
+    start, stop = (min(max(place - part.start, 0), length) for place in (some.start, some.stop))
+    return start, stop
 
 
 class _Link:

@@ -29,6 +29,7 @@ class Shard:
         self._muster = 0
         self._epoch, self._begun = -1, 0
         self._run = numpy.zeros(0, numpy.float32)
+        self._averages = slice(0, 0)
         self._held: dict[int, tuple[int, numpy.ndarray]] = {}  # an update of each worker, and its number
         self._numbers = numpy.zeros(0, numpy.int64)  # the last update of each worker that is in the run
         self._claims = numpy.zeros(0, numpy.int32)
@@ -71,7 +72,7 @@ class Shard:
     def _begin(self, request: Request) -> Answer:
         assert request.body is not None
         self._epoch, self._begun = request.value, request.muster
-        self._run = request.body
+        self._run, self._averages = request.body, slice(*request.averages)
         self._held.clear()
         self._claims = numpy.full(request.count, FREE, numpy.int32)
         self._done = numpy.zeros(request.count, bool)
@@ -112,14 +113,18 @@ class Shard:
         """Add what is held of a worker, where the first server has counted it."""
         number, change = self._held.get(worker, (0, None))
         if change is not None and number <= counted:
-            self._run += change
+            self._change(change)
             self._numbers[worker] = number
             del self._held[worker]
+
+    def _change(self, change: numpy.ndarray) -> None:
+        self._run += change
+        self._run[self._averages] = change[self._averages]
 
     def _add(self, request: Request) -> Answer:
         assert request.body is not None
         if request.number > self._numbers[request.worker]:
-            self._run += request.body
+            self._change(request.body)
             self._numbers[request.worker] = request.number
             self._done[request.value] = True
             self._steps[request.worker] += 1

@@ -6,6 +6,7 @@ communication between. Steps are Keras's own `train_step`, on the batches that t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,9 @@ class KerasShards:
             model = construct(self._fit.build, member.params)
             if kind_of(model) != "keras":
                 raise BadCall("build: that it uses PyTorch is not seen in its code; import torch in it")
-            return _Loop(self._fit, member, model, distribution).train(keeper, self._often)
+            loop = _Loop(self._fit, member, model, distribution)
+            _check_layout(model, self._layout)  # only now: one without an Input is built from data
+            return loop.train(keeper, self._often)
         finally:
             keras.distribution.set_distribution(None)
 
@@ -80,33 +83,37 @@ def check_backend(backend: str) -> None:
 def _distribution(mesh: tuple[int, int], layout: Layout) -> Any:
     import keras
 
-    from tenfold.training.jax_devices import enough_threads
+    from tenfold.training.jax_devices import begin
 
     count = mesh[0] * mesh[1]
-    with enough_threads(count):
-        devices = keras.distribution.list_devices()
-    if len(devices) < count:
-        raise BadCall(f"workers={count}: JAX has {len(devices)} devices here ({', '.join(devices)})")
-    places = keras.distribution.DeviceMesh(mesh, [ROWS, MODEL], devices[:count])
-    given = keras.distribution.LayoutMap(places)
-    for pattern, axes in layout.items():
-        given[pattern] = tuple(axes)
+    begin(count)
+    places = keras.distribution.DeviceMesh(mesh, [ROWS, MODEL], keras.distribution.list_devices()[:count])
 
     class Distribution(keras.distribution.ModelParallel):  # type: ignore[misc]
         """Cuts what the caller has not said how to cut."""
 
         def get_variable_layout(self, variable: Any) -> Any:
-            known = getattr(variable, "_layout", None) or given[variable.path]
+            known = getattr(variable, "_layout", None)
             if known is not None:
                 return known
-            return keras.distribution.TensorLayout(cut(tuple(variable.shape), mesh[1]), places)
+            given = (axes for pattern, axes in layout.items() if re.search(pattern, variable.path))
+            axes = next(given, None) or cut(tuple(variable.shape), mesh[1])
+            return keras.distribution.TensorLayout(tuple(axes), places)
 
         def get_data_layout(self, data_shape: Any) -> Any:
             """Rows are divided where that is even; the last batch of an epoch may not be."""
             first = ROWS if data_shape and data_shape[0] % mesh[0] == 0 else None
             return keras.distribution.TensorLayout((first, *[None] * (len(data_shape) - 1)), places)
 
-    return Distribution(layout_map=given, batch_dim_name=ROWS)
+    return Distribution(layout_map=keras.distribution.LayoutMap(places), batch_dim_name=ROWS)
+
+
+def _check_layout(model: Any, layout: Layout) -> None:
+    """Refuse patterns that say nothing of this model."""
+    paths = [variable.path for variable in model.variables]
+    for pattern in layout:
+        if not any(re.search(pattern, path) for path in paths):
+            raise BadCall(f"layout: {pattern!r} is in the path of no variable: {', '.join(paths)}")
 
 
 class _Loop:

@@ -21,6 +21,7 @@ from tenfold.training.adding import Slots, Vector
 from tenfold.training.attendance import Attendance, Changed, Over
 from tenfold.training.exchange import Exchange
 from tenfold.training.muster import Muster
+from tenfold.training.origin import origin
 from tenfold.training.port import Learner
 from tenfold.training.record import Record
 from tenfold.training.stopwatch import Stopwatch
@@ -81,7 +82,8 @@ class Strategy(ABC):
     def train(self) -> Trained | Helped:
         """To the end. The result comes from the first of the workers."""
         size = self.learner.weights_size + self.learner.sums_size
-        self.attendance.arrive(self.progress.mark, size, self._exchange.gpu)
+        began = origin(self.learner) if self.terms.ticket.count > 1 else b""
+        self.attendance.arrive(self.progress.mark, size, self._exchange.gpu, began)
         with contextlib.closing(self._exchange), self._open:
             return self._to_the_end()
 
@@ -213,4 +215,8 @@ class Strategy(ABC):
 
     def _result(self) -> Trained:
         result = self.progress.record.result(self.member.params, self.learner.weights, self.terms.how)
+        if self.progress.record.best is None:  # else they are others than those of now
+            weights = numpy.empty(self.learner.weights_size, numpy.float32)
+            self.learner.write_weights(weights)
+            diverging.check_weights(weights[: self.learner.gradient_size], self.progress.step)
         return Trained(result, self.progress.step, len(self.muster.arrivals), spent=self.clock.spent)

@@ -26,6 +26,7 @@ class Weights(ABC):
 
     Used by one thread, for one epoch; what they hold outlives it. Only the first of the workers begins, and nobody
     takes a batch before that. A worker that is killed has added all of a step or nothing of it, on all of them.
+    Averages among the weights are not added up, or those of n workers would overshoot n times: the last one's count.
     """
 
     @abstractmethod
@@ -41,7 +42,7 @@ class Weights(ABC):
 
     @abstractmethod
     def add(self, change: numpy.ndarray, batch: int) -> None:
-        """What a step on that batch has changed."""
+        """What a step on that batch has changed; of averages, their new values."""
 
     @abstractmethod
     def ahead(self, workers: Sequence[int]) -> int:
@@ -59,8 +60,9 @@ class Weights(ABC):
 class InMemory(Weights):
     """In a file that all of them map."""
 
-    def __init__(self, path: Path, worker: int, size: int, batches: int, workers: int) -> None:
+    def __init__(self, path: Path, worker: int, size: int, batches: int, workers: int, averages: slice) -> None:
         self._worker = worker
+        self._averages = averages
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         sizes = {"head": 24, "claims": 4 * batches, "steps": 8 * workers, "done": 2 * batches, "runs": 2 * size * 4}
         starts, length = {}, 0
@@ -118,6 +120,7 @@ class InMemory(Weights):
         with self._held():
             now, following = self._side, 1 - self._side
             numpy.add(self._runs[now], change, out=self._runs[following])
+            self._runs[following, self._averages] = change[self._averages]
             self._done[following] = self._done[now]
             self._done[following, batch] = 1
             self._head[0] += 1  # from here on it counts

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tenfold import machine
 from tenfold.dispatch.using import choice
-from tenfold.errors import TasksFailed
+from tenfold.errors import BadCall, TasksFailed
 from tenfold.journal.folder import Folder, is_run
 from tenfold.journal.store import Journal
 from tenfold.plan.needs import needs
@@ -86,10 +86,10 @@ def train(terms: Terms, settings: Settings, cpus: float | None) -> Trained:
         devices = candidate.devices if candidate.devices > 1 else None
         try:
             ended = heat.train(replace(terms, chosen=True, devices=devices), settings, choosing.begin)
-        except TasksFailed as error:
+        except (TasksFailed, BadCall) as error:
             if choosing.verdict.settled or not choosing.timings:
                 raise
-            choosing.give_up(str(error.failures[0]).splitlines()[0])
+            choosing.give_up(str(error).splitlines()[0])
         else:
             seconds += ended.seconds
             if ended.trained is not None:

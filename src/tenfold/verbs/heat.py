@@ -11,15 +11,17 @@ from dataclasses import dataclass, replace
 from tenfold.dispatch.feed import Feed
 from tenfold.dispatch.pace import Pace
 from tenfold.dispatch.results import Results
+from tenfold.errors import Abandoned, BadCall
 from tenfold.journal.store import Journal
 from tenfold.training.checkpoint import Checkpoint
+from tenfold.training.rendezvous import Blame
 from tenfold.training.roll import Judge, Roll
 from tenfold.training.terms import Terms
 from tenfold.training.trained import Trained
 from tenfold.training.wires import Ticket
 from tenfold.training.worker import Worker
 from tenfold.verbs.call import Call, Settings, opened
-from tenfold.verbs.map import raise_failures
+from tenfold.verbs.launch import raise_failure, summary
 from tenfold.verbs.serving import Servers
 
 Begin = Callable[[Journal], Judge | None]
@@ -51,7 +53,7 @@ def train(terms: Terms, settings: Settings, begin: Begin | None = None) -> Ended
     results = Results(call.journal, count, seconds=call.watch.seconds, workers=count)
     found = [value for value in (roll.result, *results) if isinstance(value, Trained)]
     if not found:
-        raise_failures(results, "raise")
+        _raise_first(results)
     terms.fit.received(found[0].result)
     plan, seconds = str(call.plan), call.watch.seconds
     return Ended(replace(found[0], plan=plan, events=tuple(roll.events), seconds=seconds), seconds)
@@ -60,7 +62,8 @@ def train(terms: Terms, settings: Settings, begin: Begin | None = None) -> Ended
 def _run(call: Call, terms: Terms, judge: Judge | None, *, resumable: bool) -> Roll:
     """All workers, to the end; the roll knows what became of them."""
     count = terms.ticket.count
-    # One task a worker, or they would wait for each other for ever. What one raises, the others raise as well.
+    # One task a worker, or they would wait for each other for ever. What one raises, the others raise as well; and one
+    # that took too long would begin its time anew.
     pace = Pace(call.engine.abilities.seconds_per_batch, one_by_one=True)
     call = replace(call, pace=pace, policy=replace(call.policy, raised_again=False))
     folder = call.journal.folder
@@ -78,3 +81,13 @@ def _run(call: Call, terms: Terms, judge: Judge | None, *, resumable: bool) -> R
         before = json.loads(call.journal.meta("events") or "[]")
         call.journal.set_meta(count=str(count), events=json.dumps([*before, *roll.events]))
     return roll
+
+
+def _raise_first(results: Results) -> None:
+    """What one of those has to say who did not fail because of another."""
+    failures = results.failures
+    first = next((error for error in failures if not isinstance(error.__cause__, Abandoned)), failures[0])
+    cause = first.__cause__
+    if isinstance(cause, BadCall):  # seen only where the model was built
+        raise cause from None
+    raise_failure(results, Blame(first.index, summary(first) if cause is None else f"{type(cause).__name__}: {cause}"))

@@ -6,7 +6,7 @@ For trainings of which no survivor holds the whole state, so that the others can
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ from tenfold.training.launched import Launched
 from tenfold.training.parts import Parts
 from tenfold.training.rendezvous import Blame
 from tenfold.verbs.call import Call, Settings, opened
-from tenfold.verbs.launch import one_group, raise_failure
+from tenfold.verbs.launch import one_group, raise_failure, told
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,10 @@ def lasting(
     frameworks: Sequence[str],
     *,
     how: str,
-    variables: Mapping[str, str] | None = None,
 ) -> Lasted:
     """Call it in as many processes as there are workers. They begin anew up to `settings.retries` times.
 
-    `how` tells runs apart; `variables` are in the workers' environment before any import.
+    `how` tells runs apart.
     """
     count, engine, retries = settings.workers or 1, cast("Engine", settings.engine), settings.retries
     isolates = engine.abilities.isolates
@@ -53,7 +52,7 @@ def lasting(
     task = Launched(function, {}, frameworks, shares_process=not isolates, keeps=True)
     with opened("train", task, settings, total=count, on_error="stop", parts={"how": how}) as call:
         call.check_all_at_once(count)
-        course = _Course(call, task, count, variables or {})
+        course = _Course(call, task, count)
         blame = course.run(retries)
     results = Results(call.journal, count, seconds=call.watch.seconds, workers=count)
     if not course.is_over():
@@ -64,11 +63,10 @@ def lasting(
 class _Course:
     """From the first start to the end."""
 
-    def __init__(self, call: Call, task: Launched, count: int, variables: Mapping[str, str]) -> None:
+    def __init__(self, call: Call, task: Launched, count: int) -> None:
         self._call = call
         self._task = task
         self._count = count
-        self._variables = variables
         folder = call.journal.folder
         self._parts = Parts(None if folder is None else folder.parts, count)
         self.events: list[str] = []
@@ -105,17 +103,18 @@ class _Course:
         self._call.watch.failed = 0  # those of the last attempt are tried again
 
     def _once(self) -> Blame | None:
-        group = one_group(self._call, self._task, self._count, self._variables, self._parts)
+        group = one_group(self._call, self._task, self._count, self._parts)
         folder = self._call.journal.folder
         if group.error is not None:
             raise folder.unusable(group.error) if folder is not None else group.error
-        blame = group.blame
+        errors = (outcome.error for outcome in self._call.journal.outcomes(ok=False))
+        blame = told(group.blame, [error for error in errors if error is not None])
         if blame is not None:
             self._note(f"worker {blame.rank}: {blame.text}; the others are ended with it")
         return blame
 
     def _may_begin_again(self, blame: Blame | None) -> bool:
-        """What raises would raise again; a process that was lost may live the next time."""
+        """What raises or takes too long would again; a process that was lost may live the next time."""
         if blame is not None:
             return blame.lost
         return any(isinstance(outcome.error, TaskDied) for outcome in self._call.journal.outcomes(ok=False))

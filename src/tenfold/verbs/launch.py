@@ -14,7 +14,7 @@ from tenfold.dispatch.pace import Pace
 from tenfold.dispatch.results import Results
 from tenfold.dispatch.using import choice
 from tenfold.engines import Engine
-from tenfold.errors import BadCall, TasksFailed
+from tenfold.errors import BadCall, TaskError, TaskOutOfMemory, TasksFailed, TaskTimedOut
 from tenfold.nursery import used
 from tenfold.training import groups as known
 from tenfold.training.launched import Launched
@@ -76,31 +76,27 @@ def together(
     params: Mapping[str, Any],
     settings: Settings,
     frameworks: Sequence[str],
-    variables: Mapping[str, str] | None = None,
 ) -> Together:
-    """Run it on an engine that has processes. `variables` are in the workers' environment before any import."""
+    """Run it on an engine that has processes."""
     count, engine = settings.workers or 1, cast("Engine", settings.engine)
     isolates = engine.abilities.isolates
     settings = replace(settings, isolate=True if isolates else None)
     task = Launched(function, params, frameworks, shares_process=not isolates)
     with opened("launch", task, settings, total=count, on_error="stop", parts={}) as call:
         call.check_all_at_once(count)
-        blame = one_group(call, task, count, variables or {}).blame
+        blame = one_group(call, task, count).blame
     results = Results(call.journal, count, seconds=call.watch.seconds, workers=count)
     raise_failure(results, blame)
     return Together(list(results), str(call.plan), call.watch.seconds)
 
 
-def one_group(
-    call: Call, task: Launched, count: int, variables: Mapping[str, str], parts: Parts | None = None
-) -> Rendezvous:
+def one_group(call: Call, task: Launched, count: int, parts: Parts | None = None) -> Rendezvous:
     """Every worker's part, once. What is returned knows who failed first, if one did."""
-    job = replace(call.job, variables=tuple(variables.items()))
     call = replace(
         call,
         pace=Pace(call.engine.abilities.seconds_per_batch, one_by_one=True),
         policy=replace(call.policy, forgiven=0),  # one that comes again finds no group
-        job=job if call.engine.abilities.isolates else replace(job, frameworks=()),  # its child has them
+        job=call.job if call.engine.abilities.isolates else replace(call.job, frameworks=()),  # its child has them
     )
     everywhere = any(seat.machine for seat in call.plan.seats)
     with contextlib.closing(Rendezvous(count, everywhere=everywhere, parts=parts)) as rendezvous:
@@ -114,10 +110,24 @@ def raise_failure(results: Results, blame: Blame | None) -> None:
     failures = results.failures
     if not failures:
         return
-    first = next((error for error in failures if blame is not None and error.index == blame.rank), failures[0])
-    rank, said = (first.index, "") if blame is None else (blame.rank, f": {blame.text}")
-    text = f"worker {rank} of {len(results)} failed first{said}; the others were ended with it\n\n{first}"
+    known = told(blame, failures) or Blame(failures[0].index, summary(failures[0]))
+    first = next((error for error in failures if error.index == known.rank), failures[0])
+    others = "; the others were ended with it" if len(results) > 1 else ""
+    text = f"worker {known.rank} of {len(results)} failed first: {known.text}{others}\n\n{first}"
     raise TasksFailed(text, results) from first.__cause__
+
+
+def told(blame: Blame | None, failures: Sequence[TaskError]) -> Blame | None:
+    """Who failed first. Of one that the engine has ended, its connection did not say why."""
+    for error in failures:
+        if blame is not None and error.index == blame.rank and isinstance(error, TaskTimedOut | TaskOutOfMemory):
+            return Blame(blame.rank, summary(error), lost=not isinstance(error, TaskTimedOut))  # it would again
+    return blame
+
+
+def summary(error: TaskError) -> str:
+    """Of what became of a worker."""
+    return "" if error.failure is None else error.failure.summary
 
 
 def _faults(function: object, params: object, workers: object, groups: object) -> list[str]:
@@ -126,6 +136,11 @@ def _faults(function: object, params: object, workers: object, groups: object) -
         faults.append(f"params={params!r}: expected a dict of keyword arguments, such as dict(lr=1e-3)")
     elif not callable(function):
         faults.append(f"function={function!r}: expected a function")
+    elif _returns_at_once(function):
+        faults.append(
+            f"function={getattr(function, '__name__', function)}: it is async or a generator, so that calling it does "
+            "nothing yet; give a function that runs it, such as lambda: asyncio.run(function())"
+        )
     else:
         faults += _binding_faults(function, dict(params or {}))
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
@@ -134,6 +149,11 @@ def _faults(function: object, params: object, workers: object, groups: object) -
     if groups is not None and unknown:
         faults.append(f"groups={groups!r}: expected a list of {' and '.join(map(repr, known.NAMES))}, or [] for none")
     return faults
+
+
+def _returns_at_once(function: object) -> bool:
+    kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
+    return any(kind(function) for kind in kinds)
 
 
 def _binding_faults(function: Callable[..., Any], params: dict[str, Any]) -> list[str]:

@@ -6,10 +6,10 @@ cutting weights, or by layers.
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from tenfold.dispatch.using import choice
 from tenfold.errors import BadCall, TasksFailed
@@ -18,15 +18,13 @@ from tenfold.nursery import used
 from tenfold.training.keeper import Keeper
 from tenfold.training.opening import of_keras
 from tenfold.training.sharded_keras import KerasShards
-from tenfold.training.sharding import Shape, Sharded, check_mesh
+from tenfold.training.sharding import MODEL, ROWS, Shape, Sharded, check_mesh
 from tenfold.training.terms import Checkpointing
 from tenfold.training.trained import Helped
 from tenfold.verbs.call import Settings
 from tenfold.verbs.lasting import lasting
 from tenfold.verbs.launch import engine_faults
 from tenfold.work.here import here
-
-DEVICES = "--xla_force_host_platform_device_count"
 
 
 def train(
@@ -74,7 +72,7 @@ def _train(
             )
         whole = replace(settings, workers=1, cpus=settings.cpus * count, gpus=settings.gpus * count)
         task = KerasShards(fit, params, shape.mesh or (1, count), shape.layout, often)
-        done = lasting(task, whole, (), how=how, variables={} if settings.gpus else _host_devices(count))
+        done = lasting(task, whole, (), how=how)
     found: Sharded = done.value
     fit.received(found.result)
     return replace(found, plan=done.plan, events=done.events, seconds=done.seconds)
@@ -123,18 +121,10 @@ class TorchShards:
         return f"train({self._fit.__name__})"
 
 
-def _host_devices(count: int) -> dict[str, str]:
-    """Have JAX see the cores of a machine as so many devices."""
-    given = [flag for flag in os.environ.get("XLA_FLAGS", "").split() if not flag.startswith(DEVICES)]
-    return {"XLA_FLAGS": " ".join([*given, f"{DEVICES}={count}"])}
-
-
 def _faults(fit: Fit) -> list[str]:
     found = []
     if fit.callbacks:
         found.append('callbacks of Keras: not with how="sharded"; tenfold.EarlyStopping is')
-    if fit.outputs:
-        found.append('Fit(outputs=True): not with how="sharded"')
     return found
 
 
@@ -145,13 +135,25 @@ def shape_faults(how: object, mesh: object, layout: object, stages: object, work
         given = [f"{name}={value!r}" for name, value in known if value is not None]
         return [f'{", ".join(given)}: only with how="sharded"'] if given else []
     found = check_mesh(mesh, workers) if isinstance(workers, int) else []
-    patterns = isinstance(layout, Mapping) and all(
-        isinstance(name, str) and isinstance(axes, Sequence) and set(axes) <= {None, "rows", "model"}
+    return found + _layout_faults(layout) + _stage_faults(mesh, layout, stages, workers)
+
+
+def _layout_faults(layout: object) -> list[str]:
+    if layout is None:
+        return []
+    sound = isinstance(layout, Mapping) and all(
+        isinstance(name, str) and isinstance(axes, Sequence) and all(axis in (None, ROWS, MODEL) for axis in axes)
         for name, axes in layout.items()
     )
-    if layout is not None and not patterns:
-        found.append(f'layout={layout!r}: expected a dict of patterns, such as {{"dense.*kernel": (None, "model")}}')
-    return found + _stage_faults(mesh, layout, stages, workers)
+    if not sound:
+        return [f'layout={layout!r}: expected a dict of patterns, such as {{"dense.*kernel": (None, "model")}}']
+    found = []
+    for pattern in cast("Mapping[str, Any]", layout):
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            found.append(f"layout: {pattern!r} is no regular expression: {error}")
+    return found
 
 
 def _stage_faults(mesh: object, layout: object, stages: object, workers: object) -> list[str]:

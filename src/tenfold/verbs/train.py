@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
+import numpy
+
 from tenfold import engines, machine
 from tenfold.dispatch.using import choice
 from tenfold.errors import BadCall
@@ -88,11 +90,15 @@ def train(
                     this is tensor parallelism
     stages          of "sharded", with a Sequential of PyTorch: parts of a pipeline, each with some of the layers
     cpus            cores for each worker; divided evenly where it is not given
-    retries         how often a worker that was lost is started again; the others go on meanwhile. Of "sharded", how
-                    often all start again, from the last checkpoint
+    retries         how often a worker that was lost is started again, and once more where it was killed from
+                    outside; the others go on meanwhile. Of "sharded", how often all start again, from the last
+                    checkpoint
+    timeout         seconds that a worker may take in all; one that takes longer is not started again
 
     The others are those of `tenfold.map`.
     """
+    workers, devices, stages, accumulate = map(_plain, (workers, devices, stages, accumulate))
+    clip, staleness, average_every = map(_plain, (clip, staleness, average_every))
     settings = Settings(
         _cpus(cpus, workers), gpus, memory, workers or 1, None, retries, timeout, seed, engine, run, fresh, progress
     )
@@ -131,6 +137,11 @@ def train(
     return trained
 
 
+def _plain(value: Any) -> Any:
+    """Numbers of NumPy's are as good as Python's."""
+    return value.item() if isinstance(value, numpy.number) else value
+
+
 def _cpus(cpus: float | None, workers: int | None) -> float:
     if cpus is not None:
         return cpus
@@ -146,6 +157,8 @@ def _faults(fit: object, params: object, workers: object, how: object) -> list[s
         found.append(f"params={params!r}: expected a dict of parameters, such as dict(lr=1e-3)")
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
         found.append(f"workers={workers!r}: expected a whole number above 0")
+    if isinstance(fit, Fit) and fit.outputs:
+        found.append("Fit(outputs=True): of tenfold.map; tenfold.predict(trained, x) gives what this model says")
     if how not in get_args(How):
         found.append(f"how={how!r}: expected one of {', '.join(map(repr, get_args(How)))}")
     return found
@@ -211,9 +224,9 @@ def _number_faults(
     every = average_every
     if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
         found.append(f"average_every={every!r}: expected a whole number above 0")
-    if how != "asynchronous" and (staleness or every):
+    if how != "asynchronous" and (staleness is not None or every is not None):
         found.append('staleness= and average_every=: only with how="asynchronous"')
-    if staleness and every:
+    if staleness is not None and every is not None:
         found.append("staleness= and average_every=: give one of them")
     if how in ("asynchronous", "sharded") and (accumulate != 1 or clip is not None):
         found.append('accumulate= and clip=: only with how="synchronous"')
