@@ -74,6 +74,10 @@ class Form:
             return tuple(arrays)
         return {column.name: array for column, array in zip(self.columns, arrays, strict=True)}
 
+    def only(self, place: int) -> Form:
+        """That of one of the columns."""
+        return Form("array", (self.columns[place],))
+
     def as_json(self) -> dict[str, Any]:
         columns = [
             {"name": column.name, "dtype": column.dtype.str, "shape": list(column.shape)} for column in self.columns

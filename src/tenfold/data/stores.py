@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 import numpy
 
@@ -36,6 +36,9 @@ class Store(Protocol):
     def whole(self) -> list[Array]:
         """All rows: where they lie if that is possible, else in memory."""
 
+    def only(self, place: int) -> Self:
+        """One of the columns: of the others, nothing is loaded."""
+
 
 class InMemory:
     """Arrays that are here already."""
@@ -52,6 +55,9 @@ class InMemory:
     def whole(self) -> list[Array]:
         return self._arrays
 
+    def only(self, place: int) -> Self:
+        return type(self)([self._arrays[place]])
+
 
 class InFolder:
     """What stores of files share: pickled as the name of their folder, opened where they are read."""
@@ -62,6 +68,9 @@ class InFolder:
 
     def __reduce__(self) -> Any:
         return type(self), (self._folder, self._form)
+
+    def only(self, place: int) -> Self:
+        return type(self)(self._folder, self._form.only(place))
 
 
 class Npy(InFolder):
@@ -125,7 +134,8 @@ class Parquet(InFolder):
         if not groups:
             return [numpy.empty((0, *column.shape), column.dtype) for column in self._form.columns]
         with self._opened() as file:
-            table = file.read_row_groups(groups).slice(start - starts[groups[0]], stop - start)
+            table = file.read_row_groups(groups, [column.name for column in self._form.columns])
+            table = table.slice(start - starts[groups[0]], stop - start)
         return [_from_arrow(table[column.name], column) for column in self._form.columns]
 
     def take(self, rows: Array) -> list[Array]:
