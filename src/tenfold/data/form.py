@@ -13,7 +13,7 @@ A function of a batch returns the same with one row after the other in each arra
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -102,7 +102,8 @@ def form_of(result: Any, *, batched: bool) -> Form:
             )
         if batched and not array.ndim:
             raise BadCall(f"{name} is a single number: a function of a batch returns a row for each sample")
-        columns.append(Column(name, array.dtype, array.shape[1:] if batched else array.shape))
+        # Not every format keeps an order of bytes of its own.
+        columns.append(Column(name, array.dtype.newbyteorder("="), array.shape[1:] if batched else array.shape))
     if not columns:
         raise BadCall("an empty dict or tuple has no columns")
     return Form(nesting, tuple(columns))
@@ -130,14 +131,11 @@ def _is_name(name: object) -> bool:
     )
 
 
-def rows_of(result: Any) -> Iterator[Any]:
+def rows_of(result: Any) -> list[Any]:
     """The rows that one sample has become."""
-    if result is None:
-        return
     if isinstance(result, list) or hasattr(result, "__next__"):
-        yield from (row for row in result if row is not None)
-    else:
-        yield result
+        return [row for row in result if row is not None]
+    return [] if result is None else [result]
 
 
 def block_of(rows: Sequence[Any], form: Form) -> list[numpy.ndarray[Any, Any]]:

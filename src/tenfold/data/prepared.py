@@ -14,6 +14,7 @@ import numpy
 from tenfold.data import feeds, manifest, order, stores
 from tenfold.data.form import Form
 from tenfold.data.manifest import Manifest
+from tenfold.data.preparing import Piece
 from tenfold.data.source import Rows, Source
 from tenfold.data.writing import checksum
 from tenfold.errors import BadCall
@@ -72,8 +73,8 @@ class Prepared(Source):
 
     def stamp(self, start: int, stop: int) -> str:
         if self.folder is None:
-            return f"{checksum(self._arrays(start, stop)):08x}"
-        selected = "" if self._rows is None else f" {checksum([self._rows[start:stop]]):08x}"
+            return f"{checksum([self._arrays(start, stop)]):08x}"
+        selected = "" if self._rows is None else f" {checksum([[self._rows[start:stop]]]):08x}"
         status = (self.folder / manifest.NAME).stat()
         return f"{self.folder} {status.st_mtime_ns} {start} {stop}{selected}"
 
@@ -231,10 +232,10 @@ class Prepared(Source):
             return []
         store = self._store
 
-        def sound(placed: tuple[int, Any]) -> bool:
+        def sound(placed: tuple[int, Piece]) -> bool:
             place, piece = placed
             try:
-                return not piece.rows or checksum(store.read(place, place + piece.rows)) == piece.crc
+                return checksum(stores.blocks(store, self.form, place, place + piece.rows)) == piece.crc
             except Exception:  # the library of each format has errors of its own
                 return False
 

@@ -13,12 +13,11 @@ import numpy
 from tenfold.data import stores
 from tenfold.data.form import Form, batch_of
 from tenfold.data.opening import source as open_source
+from tenfold.data.placing import Block
 from tenfold.data.prepared import Prepared
-from tenfold.data.preparing import Block
 from tenfold.data.returning import Returning
 from tenfold.data.roles import Roles, look_at
 from tenfold.data.source import Part, Source, cut
-from tenfold.dispatch.feed import Feed
 from tenfold.dispatch.first import FirstAlone
 from tenfold.dispatch.results import Results
 from tenfold.errors import BadCall
@@ -91,7 +90,7 @@ def predict(
         return _in_memory(function, found, settings)
     recipe = Recipe(function, found, batched=True, batch=None, quarantines=False, format=format)
     if opened.one_form:
-        recipe = replace(recipe, feed=Feed, streamed=found.is_flat)
+        recipe = replace(recipe, one_form=True, streamed=found.is_flat)
     recipe = replace(recipe, least=LEAST, verb="predict")
     return make(recipe, to, settings, fresh=fresh)
 
