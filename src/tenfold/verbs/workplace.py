@@ -68,7 +68,7 @@ class Workplace:
             strange = sorted(path.name for path in self.folder.iterdir() if path.name[0] != ".")[:3]
         except OSError as error:
             raise RunUnusable(f"to={str(self.folder)!r} cannot be used: {error.strerror or error}") from error
-        if strange and not (self.folder / manifest.NAME).is_file() and not list(self._works()):
+        if strange and not manifest.is_there(self.folder) and not list(self._works()):
             raise BadCall(
                 f"to={str(self.folder)!r} holds files that are not a prepared set: {', '.join(strange)}; "
                 "give another folder"
