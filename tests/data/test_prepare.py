@@ -182,6 +182,8 @@ def test_a_sample_that_ends_its_worker_is_left_out_alone(tmp_path: Path) -> None
     with pytest.warns(UserWarning, match="20 of 3000 samples"):
         prepared = prepare(end_at, source, tmp_path / "set")
     numpy.testing.assert_array_equal(prepared.numpy(), numpy.delete(source, range(170, 190), axis=0))
+    with pytest.raises(tenfold.TasksFailed, match=r"one of the samples 160 to 175: .*ended by itself with status 3"):
+        prepare(end_at, source, tmp_path / "whole", on_error="raise", workers=1)
     assert "ended by itself with status 3" in prepared.quarantine[0]["error"]
     assert len(prepare(end_at, source, tmp_path / "set")) == 2980, "the second call returns at once, without a warning"
 
@@ -283,6 +285,23 @@ def test_bad_calls_say_everything_at_once(tmp_path: Path) -> None:
         prepare(abs, X, tmp_path / "others")
     with pytest.raises(tenfold.BadCall, match="is a file"):
         prepare(abs, X, tmp_path / "others" / "thesis.txt")
+
+
+def test_what_each_call_would_take_in_again_is_refused(tmp_path: Path) -> None:
+    tenfold.prepare(double, X, tmp_path / "tab", format="parquet", progress=False)
+    numpy.save(tmp_path / "tab" / "x.npy", X)
+    (tmp_path / "tab" / "manifest.json").unlink()
+    tab = str(tmp_path / "tab")
+    for source, to, kind in (
+        (tab, "out", "parquet"),
+        (f"{tab}/**/*.npy", "a/b", "npy"),
+        (f"{tab}/*/*.npy", "a", "npy"),
+    ):
+        with pytest.raises(tenfold.BadCall, match="each call would take in what the last one made"):
+            prepare(double, source, tmp_path / "tab" / to, format=kind)
+    for source, to, kind in ((tab, ".out", "parquet"), (tab, "out", "npy"), (f"{tab}/*.npy", "b", "npy")):
+        made = prepare(lambda row: 1, source, tmp_path / "tab" / to, format=kind, batch=numpy.int64(100))
+        assert len(made) == 300
 
 
 # -- what is kept -----------------------------------------------------------------------------------------------------

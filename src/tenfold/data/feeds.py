@@ -10,6 +10,7 @@ import numpy
 
 from tenfold.data import order
 from tenfold.data.stores import CHUNK
+from tenfold.errors import BadCall
 
 if TYPE_CHECKING:
     from tenfold.data.prepared import Prepared
@@ -39,6 +40,7 @@ def tensorflow(prepared: Prepared, change: Any = None, *, batch_size: int, **opt
     """`change` is done to each batch by tf.data's own threads."""
     import tensorflow as tf
 
+    _refuse_dates(prepared, "TensorFlow")
     signature = [tf.TensorSpec((None, *column.shape), column.dtype) for column in prepared.form.columns]
     epochs = Epochs(prepared, batch_size, options)
     data = tf.data.Dataset.from_generator(lambda: iter(epochs), output_signature=prepared.form.nested(signature))
@@ -52,6 +54,8 @@ def tensorflow(prepared: Prepared, change: Any = None, *, batch_size: int, **opt
 def torch(prepared: Prepared, *, batch_size: int, **options: Any) -> Any:
     from torch.utils.data import DataLoader, IterableDataset
 
+    _refuse_dates(prepared, "PyTorch")
+
     class Batches(IterableDataset):  # type: ignore[misc]
         def __init__(self, epochs: Epochs) -> None:
             self._epochs = epochs
@@ -63,6 +67,15 @@ def torch(prepared: Prepared, *, batch_size: int, **options: Any) -> Any:
             return map(_tensors, self._epochs)
 
     return DataLoader(Batches(Epochs(prepared, batch_size, options)), batch_size=None)
+
+
+def _refuse_dates(prepared: Prepared, framework: str) -> None:
+    for column in prepared.form.columns:
+        if column.dtype.kind in "mM":
+            raise BadCall(
+                f"{column.name} is {column}: {framework} has no tensors of dates; return numbers, such as "
+                "date.astype('int64')"
+            )
 
 
 def _tensors(batch: Any) -> Any:

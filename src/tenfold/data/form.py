@@ -14,7 +14,7 @@ A function of a batch returns the same with one row after the other in each arra
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy
@@ -49,6 +49,12 @@ class Column:
             size *= length
         return size
 
+    def widened(self, dtype: numpy.dtype[Any]) -> Column:
+        """The same with a type that holds both."""
+        kinds = self.dtype.kind + dtype.kind
+        alike = kinds in ("SS", "UU") or set(kinds) <= set("biufc")
+        return replace(self, dtype=numpy.promote_types(self.dtype, dtype)) if alike else self
+
     def __str__(self) -> str:
         return f"{' x '.join(map(str, self.shape)) or 'a number'} of {self.dtype}"
 
@@ -77,6 +83,11 @@ class Form:
     def only(self, place: int) -> Form:
         """That of one of the columns."""
         return Form("array", (self.columns[place],))
+
+    def widened(self, other: Form) -> Form:
+        """The same with types that hold those of another form, too, where both are numbers, or texts."""
+        kinds = {column.name: column.dtype for column in other.columns}
+        return replace(self, columns=tuple(c.widened(kinds.get(c.name, c.dtype)) for c in self.columns))
 
     def as_json(self) -> dict[str, Any]:
         columns = [

@@ -11,6 +11,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -90,6 +91,20 @@ class Recipe:
             retries=retries if self.quarantines else 0,
             kept=kept,
         )
+
+
+def own_faults(source: object, to: str | os.PathLike[str], format: str) -> list[str]:  # noqa: A002
+    """Refuse a folder whose files each call would take in with the source."""
+    if not isinstance(source, str | os.PathLike):
+        return []
+    place, root = Path(to).absolute(), Path(source).absolute()
+    written = place / (stores.PARQUET if format == "parquet" else "data.npy")
+    if root.is_dir():
+        below = place.relative_to(root).parts if root in place.parents else ()
+        is_read = format == "parquet" and below and not any(name.startswith(".") for name in below)
+    else:
+        is_read = fnmatch(str(written), str(root)) if "**" in root.parts else written.match(str(root))
+    return [f"to={str(to)!r}: each call would take in what the last one made; give another"] if is_read else []
 
 
 def make(recipe: Recipe, to: str | os.PathLike[str], settings: Settings, *, fresh: bool) -> Prepared:
@@ -177,7 +192,7 @@ def _map(
         on_error="collect" if collects else "stop",
         feed_of=partial(feed_of, failed=lost.__setitem__),
     )
-    _raise_ours(results, collects=collects)
+    _raise_ours(results, lost, collects=collects)
     pieces = [value for value in results if isinstance(value, Piece)]
     failed = [(outcome, lost[outcome.index]) for outcome in results.journal.outcomes(ok=False)]
     if all(part.stop - part.start == 1 for _, part in failed):
@@ -190,12 +205,20 @@ def _map(
     return pieces + _map(mapped, task, alone, settings, collects=collects)
 
 
-def _raise_ours(results: Results, *, collects: bool) -> None:
+def _raise_ours(results: Results, lost: dict[int, Part], *, collects: bool) -> None:
     """What failed, but not by the fault of a sample that may be left out: a full disk, a folder that is not seen."""
     ours = [error for error in results.failures if not (collects and isinstance(error, ENDED))]
     if ours:
-        text = f"{len(ours)} of {len(results)} parts failed; what is done is kept\n\n{ours[0]}"
+        part = lost.get(ours[0].index) if isinstance(ours[0], ENDED) else None  # of others, the error names it
+        text = f"{len(ours)} of {len(results)} parts failed; what is done is kept\n\n{_which(part)}{ours[0]}"
         raise TasksFailed(text, results) from ours[0].__cause__
+
+
+def _which(part: Part | None) -> str:
+    if part is None:
+        return ""
+    is_one = part.stop - part.start == 1
+    return f"sample {part.start}: " if is_one else f"one of the samples {part.start} to {part.stop - 1}: "
 
 
 def _left_out(part: Part, outcome: Outcome) -> Piece:
