@@ -100,7 +100,7 @@ def read(folder: Path, name: str = NAME) -> Manifest | None:
     """None where there is none: the set is not whole, or there is no set. Others have files of that name, too."""
     try:
         content = (folder / name).read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
     try:
         found: Any = json.loads(content)
