@@ -23,6 +23,12 @@ try:
     prepared.tensorflow(0)
 except tenfold.BadCall as error:
     print(error)
+dates = tenfold.prepare(lambda row: numpy.datetime64("2026-01-01"), x, "dates", engine="serial", progress=False)
+for feed in (dates.tensorflow, dates.torch):
+    try:
+        feed(8)
+    except tenfold.BadCall as error:
+        print(str(error).partition(":")[2].partition(";")[0])
 
 import keras
 
@@ -38,5 +44,7 @@ def test_keras_knows_the_length_and_does_not_warn(tmp_path: Path) -> None:
     assert scripts.run(tmp_path, FIT, {"TF_CPP_MIN_LOG_LEVEL": "3"}, 120).out.splitlines() == [
         *["length True"] * 4,
         "batch_size=0: expected a whole number, 1 or above",
+        " TensorFlow has no tensors of dates",
+        " PyTorch has no tensors of dates",
         "2 epochs",
     ]

@@ -182,8 +182,86 @@ def test_a_sample_that_ends_its_worker_is_left_out_alone(tmp_path: Path) -> None
     with pytest.warns(UserWarning, match="20 of 3000 samples"):
         prepared = prepare(end_at, source, tmp_path / "set")
     numpy.testing.assert_array_equal(prepared.numpy(), numpy.delete(source, range(170, 190), axis=0))
+    with pytest.raises(tenfold.TasksFailed, match=r"one of the samples 160 to 175: .*ended by itself with status 3"):
+        prepare(end_at, source, tmp_path / "whole", on_error="raise", workers=1)
     assert "ended by itself with status 3" in prepared.quarantine[0]["error"]
     assert len(prepare(end_at, source, tmp_path / "set")) == 2980, "the second call returns at once, without a warning"
+
+
+def test_a_sample_is_left_out_whole_and_what_cannot_be_an_array_is_one(tmp_path: Path) -> None:
+    def several(number: int) -> Any:
+        yield number
+        if number == 2:
+            raise ValueError("after its first row")
+        yield -number
+
+    with pytest.warns(UserWarning, match="1 of 5 samples .* sample 2: ValueError: after its first row"):
+        assert prepare(several, range(5), tmp_path / "set").numpy().tolist() == [0, 0, 1, -1, 3, -3, 4, -4]
+
+    def ragged(number: int) -> Any:
+        return number, [[1], [1, 2]] if number == 3 else [[1], [1]]
+
+    with pytest.warns(UserWarning, match=r"1 of 5 samples .* sample 3: .*BadCall: a list that cannot be made an array"):
+        assert prepare(ragged, range(5), tmp_path / "ragged").numpy()[0].tolist() == [0, 1, 2, 4]
+
+
+def test_what_the_function_raises_is_tried_again(tmp_path: Path) -> None:
+    def flaky(number: int) -> Any:
+        log = tmp_path / f"tried {number}"
+        log.write_text(log.read_text() + "x" if log.exists() else "x")
+        if number in (2, 3) and len(log.read_text()) < 3:
+            raise OSError("the network")
+        yield number
+
+    def in_batches(numbers: Any) -> Any:
+        return numpy.array([value for number in numbers for value in flaky(number)])
+
+    options = {"engine": "serial", "batch": 2}
+    for count, function in enumerate((flaky, in_batches), 1):
+        to = tmp_path / f"set {count}"
+        made = prepare(function, range(5), to, retries=2, batched=function is in_batches, **options)
+        assert made.numpy().tolist() == list(range(5))
+        for log in tmp_path.glob("tried *"):
+            log.unlink()
+    with pytest.warns(UserWarning, match="2 of 5 samples failed .* sample 2: OSError: the network"):
+        assert prepare(flaky, range(5), tmp_path / "once", retries=1, **options).numpy().tolist() == [0, 1, 4]
+
+
+def test_none_is_left_out_of_a_set_that_is_to_be_whole(tmp_path: Path) -> None:
+    bad = tmp_path / "bad"
+    bad.touch()
+
+    def function(row: Any) -> Any:
+        if row[0] == X[17, 0] and bad.exists():
+            raise ValueError("a corrupt sample")
+        return row
+
+    function = counted(tmp_path, function)
+    with pytest.warns(UserWarning, match="1 of 300 samples"):
+        prepare(function, X, tmp_path / "set")
+    with pytest.raises(tenfold.TasksFailed, match="sample 17: ValueError"):
+        prepare(function, X, tmp_path / "set", on_error="raise")
+    assert len(tenfold.Prepared.open(tmp_path / "set")) == 299, "it is there until another takes its place"
+    bad.unlink()
+    calls(tmp_path)
+    assert len(prepare(function, X, tmp_path / "set")) == 299
+    assert calls(tmp_path) == 0
+    made = prepare(function, X, tmp_path / "set", on_error="raise")
+    numpy.testing.assert_array_equal(made.numpy(), X)
+    assert made.quarantine == []
+    assert calls(tmp_path) < 10, "only what was left out is made, and what is with it"
+
+
+def test_a_sample_of_a_stream_that_ends_its_worker_is_left_out_alone(tmp_path: Path) -> None:
+    def end_at(rows: Any) -> Any:
+        if rows[0, 0] == 77:
+            os._exit(3)
+        return rows[0, 0]
+
+    large = (numpy.full((64, 64), number, "f4") for number in range(300))  # more than a journal keeps of an item
+    with pytest.warns(UserWarning, match="1 of 300 samples failed and were left out; the first is sample 77"):
+        made = prepare(end_at, large, tmp_path / "set")
+    assert made.numpy().tolist() == [number for number in range(300) if number != 77]
 
 
 def test_when_all_fail_there_is_no_set(tmp_path: Path) -> None:
@@ -207,6 +285,23 @@ def test_bad_calls_say_everything_at_once(tmp_path: Path) -> None:
         prepare(abs, X, tmp_path / "others")
     with pytest.raises(tenfold.BadCall, match="is a file"):
         prepare(abs, X, tmp_path / "others" / "thesis.txt")
+
+
+def test_what_each_call_would_take_in_again_is_refused(tmp_path: Path) -> None:
+    tenfold.prepare(double, X, tmp_path / "tab", format="parquet", progress=False)
+    numpy.save(tmp_path / "tab" / "x.npy", X)
+    (tmp_path / "tab" / "manifest.json").unlink()
+    tab = str(tmp_path / "tab")
+    for source, to, kind in (
+        (tab, "out", "parquet"),
+        (f"{tab}/**/*.npy", "a/b", "npy"),
+        (f"{tab}/*/*.npy", "a", "npy"),
+    ):
+        with pytest.raises(tenfold.BadCall, match="each call would take in what the last one made"):
+            prepare(double, source, tmp_path / "tab" / to, format=kind)
+    for source, to, kind in ((tab, ".out", "parquet"), (tab, "out", "npy"), (f"{tab}/*.npy", "b", "npy")):
+        made = prepare(lambda row: 1, source, tmp_path / "tab" / to, format=kind, batch=numpy.int64(100))
+        assert len(made) == 300
 
 
 # -- what is kept -----------------------------------------------------------------------------------------------------
@@ -287,6 +382,30 @@ def test_damage_is_found_and_only_that_is_made_again(kind: str, tmp_path: Path) 
     assert calls(tmp_path) == again
     numpy.testing.assert_array_equal(repaired.numpy(), X * 2)
     assert repaired.verify() == []
+
+
+@pytest.mark.filterwarnings("ignore:The data type")  # Zarr's own, of texts
+@pytest.mark.parametrize("kind", stores.FORMATS)
+def test_orders_of_bytes_and_texts_of_any_bytes_are_kept(kind: str, tmp_path: Path) -> None:
+    def odd(number: int) -> Any:
+        text = bytes([65, 0, number, 0])
+        return {"big": numpy.array([number, 7], ">i4"), "S": numpy.array(text, "S4"), "U": numpy.array(text.decode())}
+
+    made = prepare(odd, range(5), tmp_path / "set", format=kind)
+    assert made.verify() == []
+    assert made.numpy()["big"].tolist() == [[number, 7] for number in range(5)]
+    assert made.numpy()["big"].dtype.isnative
+    texts = [bytes([65, 0, number, 0]).rstrip(b"\0") for number in range(5)]
+    assert made.numpy()["S"].tolist() == texts == [text.encode() for text in made.numpy()["U"].tolist()]
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("zarr", "longdouble"), ("parquet", "clongdouble"), ("parquet", "M8[h]")])
+def test_types_that_a_format_has_not_are_refused_at_once(kind: Any, dtype: str, tmp_path: Path) -> None:
+    function = counted(tmp_path, lambda row: numpy.zeros(2, dtype))
+    with pytest.raises(tenfold.BadCall, match=rf"data is 2 of .*, which {kind.capitalize()} cannot keep"):
+        prepare(function, X, tmp_path / "set", format=kind)
+    assert calls(tmp_path) < 10
+    assert prepare(function, X, tmp_path / "set").numpy().dtype == dtype
 
 
 def test_a_changed_function_makes_everything_again(tmp_path: Path) -> None:

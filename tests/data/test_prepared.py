@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,21 @@ def test_dask_reads_chunks(prepared: tenfold.Prepared) -> None:
     assert x.shape == (103, 3)
     numpy.testing.assert_array_equal(x[7:50, 1].compute(scheduler="synchronous"), X[7:50, 1])
     assert int(y.sum().compute(scheduler="synchronous")) == Y.sum()
+    for key in (slice(None, None, 2), slice(90, 3, -7), 5, -1, slice(5, 5), [7, 2, 2]):
+        numpy.testing.assert_array_equal(x[key].compute(scheduler="synchronous"), X[key])
+        numpy.testing.assert_array_equal(y[key].compute(scheduler="synchronous"), Y[key])
+
+
+def test_of_one_column_no_other_is_read(prepared: tenfold.Prepared, tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    shutil.copytree(prepared.folder, folder)  # type: ignore[arg-type]
+    shutil.rmtree(folder / "data.zarr" / "x", ignore_errors=True)  # Parquet has one file for both
+    if (folder / "x.npy").exists():
+        (folder / "x.npy").write_bytes(b"")
+    found = tenfold.Prepared.open(folder)
+    _, y = found.dask()
+    assert int(y.sum().compute(scheduler="synchronous")) == Y.sum()
+    assert [len(part) for part in found.split(0.5, by="y")] == [52]
 
 
 def test_splits_have_nothing_in_common_and_keep_the_shares(prepared: tenfold.Prepared) -> None:
@@ -139,11 +155,33 @@ def test_splits_have_nothing_in_common_and_keep_the_shares(prepared: tenfold.Pre
     assert numpy.array_equal(prepared.split(0.5)[0].numpy()[1], prepared.split(0.5)[0].numpy()[1])
     inner = training.split(0.5, 0.5)[1]
     assert {tuple(row) for row in inner.numpy()[0]} < {tuple(row) for row in training.numpy()[0]}
-    for wrong in ((), (0.5, 0.6), (0.0, 1.0)):
+    for wrong in ((), (0.5, 0.6), (0.0, 1.0), (float("nan"), 0.5)):
         with pytest.raises(tenfold.BadCall, match="shares above 0"):
             prepared.split(*wrong)
     with pytest.raises(tenfold.BadCall, match=r"by='label': there is no such column, only x, y"):
         prepared.split(0.5, by="label")
+
+
+def test_splits_by_rare_values_keep_the_shares() -> None:
+    rows = {"alone": numpy.arange(1000), "pair": numpy.arange(1000) // 2, "rare": numpy.arange(1000) < 10}
+    found = tenfold.predict(lambda rows: rows, rows, progress=False)
+    for by, values in rows.items():
+        for shares in ((0.8, 0.2), (0.5, 0.5), (0.6, 0.3, 0.1)):
+            parts = found.split(*shares, by=by)
+            assert [len(part) for part in parts] == [round(share * 1000) for share in shares]
+            assert len(set(numpy.concatenate([part.numpy()["alone"] for part in parts]))) == 1000
+            for value, count in zip(*numpy.unique(values, return_counts=True), strict=True):
+                for share, part in zip(shares, parts, strict=True):
+                    assert abs((part.numpy()[by] == value).sum() - share * count) < (1 if len(shares) == 2 else 2)
+    first, second = (found.split(0.2, by="alone", seed=seed)[0].numpy()["alone"] for seed in (0, 1))
+    assert not numpy.array_equal(first, second), "which values they are is drawn"
+
+
+def test_rows_of_a_set_in_memory_are_known_by_what_they_are(tmp_path: Path) -> None:
+    first, second = tenfold.predict(lambda rows: rows * 2, numpy.arange(20.0), progress=False).split(0.5, 0.5)
+    for half in (first, second):
+        made = tenfold.prepare(lambda row: row, half, tmp_path / "half", progress=False)
+        assert made.numpy().tolist() == half.numpy().tolist()
 
 
 def test_a_sample_is_a_set(prepared: tenfold.Prepared) -> None:
@@ -154,6 +192,8 @@ def test_a_sample_is_a_set(prepared: tenfold.Prepared) -> None:
         assert Y[(X == row).all(1).argmax()] == value
     with pytest.raises(tenfold.BadCall, match="expected a whole number, from 1 to 103"):
         prepared.sample(104)
+    with pytest.raises(tenfold.BadCall, match="expected a whole number"):
+        prepared.sample(True)
 
 
 def test_it_travels_and_can_be_opened_again(prepared: tenfold.Prepared) -> None:
@@ -196,6 +236,9 @@ def test_a_set_is_not_made_of_itself(prepared: tenfold.Prepared) -> None:
 def test_bad_numbers_are_refused(prepared: tenfold.Prepared) -> None:
     with pytest.raises(tenfold.BadCall, match=r"batch_size=0: .*; epochs=0: .*; shard=\(3, 3\): expected \(i, n\)"):
         prepared.iterate(0, epochs=0, shard=(3, 3))
+    with pytest.raises(tenfold.BadCall, match=r"seed=None: expected a whole number.*; shard=\(0.5, 2\): expected"):
+        prepared.iterate(seed=None, shard=(0.5, 2))  # type: ignore[arg-type]
+    assert len(next(prepared.iterate(numpy.int64(4)))[0]) == 4  # type: ignore[arg-type]
 
 
 def test_what_is_not_a_set_says_so(tmp_path: Path) -> None:

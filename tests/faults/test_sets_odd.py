@@ -56,6 +56,37 @@ def test_rows_of_no_bytes_and_columns_that_differ_by_case(tmp_path: Path) -> Non
         assert found.verify() == []
 
 
+@pytest.mark.parametrize("content", ['{"name": "web"}', "[1, 2]", "not JSON", "\xff"])
+def test_a_manifest_of_another_program_is_none_of_ours(content: str, tmp_path: Path) -> None:
+    from PIL import Image
+
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    Image.new("L", (2, 2), 7).save(folder / "one.png")
+    (folder / "manifest.json").write_text(content, "latin-1")
+    for fresh in (False, True):
+        with pytest.raises(tenfold.BadCall, match=r"not a prepared set: manifest\.json, one\.png"):
+            prepare(abs, X, folder, fresh=fresh, engine="serial")
+    made = prepare(lambda image: image[0, 0], folder, tmp_path / "set", engine="serial")
+    assert made.numpy().tolist() == [7]
+    assert (folder / "manifest.json").read_text("latin-1") == content
+
+
+def test_a_manifest_of_ours_that_is_damaged_is_said_to_be_and_made_anew(tmp_path: Path) -> None:
+    to = tmp_path / "set"
+    prepare(abs, X, to, engine="serial")
+    whole = (to / "manifest.json").read_text()
+    for content, text in (
+        (whole[:50], "is not a manifest that can be read"),
+        (whole.replace('"version": 1', '"version": 9'), "9"),
+    ):
+        (to / "manifest.json").write_text(content)
+        for call in (tenfold.Prepared.open, lambda folder: prepare(abs, X, folder)):
+            with pytest.raises(tenfold.BadCall, match=text):
+                call(to)
+    assert numpy.array_equal(prepare(abs, X, to, fresh=True, engine="serial").numpy(), X)
+
+
 @pytest.mark.parametrize("name", ["a/b", "a\0b", ".a", "", "a" * 300])
 def test_what_cannot_be_a_name_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(errors.TasksFailed, match="cannot be the name of a column"):

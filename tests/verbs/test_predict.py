@@ -128,6 +128,17 @@ def test_rows_are_in_the_form_of_the_first_and_another_is_named() -> None:
     found = predict(mixed, X, batch_size=1024).numpy()
     assert found.dtype == X.dtype
     assert numpy.array_equal(found[1024:], X[1024:, 0] > 0.5)
+
+    def wider(rows: Any) -> Any:
+        later = rows[0, 0] != X[0, 0]
+        return {
+            "n": rows[:, 0] if later else rows[:, 1].astype(int),
+            "t": numpy.full(len(rows), "ab" if later else "a"),
+        }
+
+    both = predict(wider, X, batch_size=numpy.int64(1024)).numpy()
+    assert numpy.array_equal(both["n"][1024:], X[1024:, 0])
+    assert both["t"][-1] == "ab"
     with pytest.raises(tenfold.BadCall, match=r"for rows 1024 to 2048, data is 4 of float64, and of the first"):
         predict(lambda rows: rows if rows[0, 0] != X[0, 0] else rows[:, 0], X, batch_size=1024)
 

@@ -10,9 +10,9 @@ import numpy
 
 from tenfold.data import order
 from tenfold.data.stores import CHUNK
+from tenfold.errors import BadCall
 
 if TYPE_CHECKING:
-    from tenfold.data.form import Column
     from tenfold.data.prepared import Prepared
 
 
@@ -40,6 +40,7 @@ def tensorflow(prepared: Prepared, change: Any = None, *, batch_size: int, **opt
     """`change` is done to each batch by tf.data's own threads."""
     import tensorflow as tf
 
+    _refuse_dates(prepared, "TensorFlow")
     signature = [tf.TensorSpec((None, *column.shape), column.dtype) for column in prepared.form.columns]
     epochs = Epochs(prepared, batch_size, options)
     data = tf.data.Dataset.from_generator(lambda: iter(epochs), output_signature=prepared.form.nested(signature))
@@ -53,6 +54,8 @@ def tensorflow(prepared: Prepared, change: Any = None, *, batch_size: int, **opt
 def torch(prepared: Prepared, *, batch_size: int, **options: Any) -> Any:
     from torch.utils.data import DataLoader, IterableDataset
 
+    _refuse_dates(prepared, "PyTorch")
+
     class Batches(IterableDataset):  # type: ignore[misc]
         def __init__(self, epochs: Epochs) -> None:
             self._epochs = epochs
@@ -64,6 +67,15 @@ def torch(prepared: Prepared, *, batch_size: int, **options: Any) -> Any:
             return map(_tensors, self._epochs)
 
     return DataLoader(Batches(Epochs(prepared, batch_size, options)), batch_size=None)
+
+
+def _refuse_dates(prepared: Prepared, framework: str) -> None:
+    for column in prepared.form.columns:
+        if column.dtype.kind in "mM":
+            raise BadCall(
+                f"{column.name} is {column}: {framework} has no tensors of dates; return numbers, such as "
+                "date.astype('int64')"
+            )
 
 
 def _tensors(batch: Any) -> Any:
@@ -84,28 +96,28 @@ def dask(prepared: Prepared) -> Any:
     arrays = []
     for place, column in enumerate(prepared.form.columns):
         step = max(1, CHUNK // max(1, column.row_bytes))
-        lazy = _Lazy(prepared, place, column)
-        arrays.append(dask.array.from_array(lazy, chunks=(step, *column.shape), name=False, asarray=False))
+        lazy, chunks = _Lazy(prepared.only(place)), (step, *column.shape)
+        arrays.append(dask.array.from_array(lazy, chunks=chunks, name=False, asarray=False, fancy=False))
     return prepared.form.nested(arrays)
 
 
 class _Lazy:
-    """What Dask takes for an array: one column, read in slices wherever Dask runs."""
+    """What Dask takes for an array: a set of one column, read wherever Dask runs.
 
-    def __init__(self, prepared: Prepared, place: int, column: Column) -> None:
+    Dask asks for a place or a slice of rows, of any step, and hands the rest of an index on.
+    """
+
+    def __init__(self, prepared: Prepared) -> None:
+        [column] = prepared.form.columns
         self._prepared = prepared
-        self._place = place
         self.shape = (len(prepared), *column.shape)
         self.dtype = column.dtype
         self.ndim = len(self.shape)
 
     def __getitem__(self, key: Any) -> Any:
         first, *others = key if isinstance(key, tuple) else (key,)
-        start, stop, _ = first.indices(self.shape[0])
-        rows = self._prepared.read(start, stop)
-        column = (
-            rows
-            if isinstance(rows, numpy.ndarray)
-            else list(rows.values() if isinstance(rows, dict) else rows)[self._place]
-        )
-        return column[(slice(None), *others)]
+        places = range(self.shape[0])[first]
+        if isinstance(places, int):
+            return self._prepared.read(places, places + 1)[(0, *others)]
+        start, stop = (min(places), max(places) + 1) if places else (0, 0)
+        return self._prepared.read(start, stop)[(slice(None, None, places.step), *others)]

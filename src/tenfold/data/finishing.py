@@ -18,7 +18,8 @@ from pathlib import Path
 from tenfold.data import manifest, stores, writing
 from tenfold.data.form import Form
 from tenfold.data.manifest import Manifest
-from tenfold.data.preparing import Piece, apart_of
+from tenfold.data.placing import apart_of
+from tenfold.data.preparing import Piece
 
 FINISHED = "finished.json"
 READY = "ready"

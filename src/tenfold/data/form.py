@@ -13,8 +13,8 @@ A function of a batch returns the same with one row after the other in each arra
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy
@@ -49,6 +49,12 @@ class Column:
             size *= length
         return size
 
+    def widened(self, dtype: numpy.dtype[Any]) -> Column:
+        """The same with a type that holds both."""
+        kinds = self.dtype.kind + dtype.kind
+        alike = kinds in ("SS", "UU") or set(kinds) <= set("biufc")
+        return replace(self, dtype=numpy.promote_types(self.dtype, dtype)) if alike else self
+
     def __str__(self) -> str:
         return f"{' x '.join(map(str, self.shape)) or 'a number'} of {self.dtype}"
 
@@ -74,6 +80,15 @@ class Form:
             return tuple(arrays)
         return {column.name: array for column, array in zip(self.columns, arrays, strict=True)}
 
+    def only(self, place: int) -> Form:
+        """That of one of the columns."""
+        return Form("array", (self.columns[place],))
+
+    def widened(self, other: Form) -> Form:
+        """The same with types that hold those of another form, too, where both are numbers, or texts."""
+        kinds = {column.name: column.dtype for column in other.columns}
+        return replace(self, columns=tuple(c.widened(kinds.get(c.name, c.dtype)) for c in self.columns))
+
     def as_json(self) -> dict[str, Any]:
         columns = [
             {"name": column.name, "dtype": column.dtype.str, "shape": list(column.shape)} for column in self.columns
@@ -98,7 +113,8 @@ def form_of(result: Any, *, batched: bool) -> Form:
             )
         if batched and not array.ndim:
             raise BadCall(f"{name} is a single number: a function of a batch returns a row for each sample")
-        columns.append(Column(name, array.dtype, array.shape[1:] if batched else array.shape))
+        # Not every format keeps an order of bytes of its own.
+        columns.append(Column(name, array.dtype.newbyteorder("="), array.shape[1:] if batched else array.shape))
     if not columns:
         raise BadCall("an empty dict or tuple has no columns")
     return Form(nesting, tuple(columns))
@@ -126,14 +142,11 @@ def _is_name(name: object) -> bool:
     )
 
 
-def rows_of(result: Any) -> Iterator[Any]:
+def rows_of(result: Any) -> list[Any]:
     """The rows that one sample has become."""
-    if result is None:
-        return
     if isinstance(result, list) or hasattr(result, "__next__"):
-        yield from (row for row in result if row is not None)
-    else:
-        yield result
+        return [row for row in result if row is not None]
+    return [] if result is None else [result]
 
 
 def block_of(rows: Sequence[Any], form: Form) -> list[numpy.ndarray[Any, Any]]:

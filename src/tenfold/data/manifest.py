@@ -24,6 +24,7 @@ from tenfold.errors import BadCall
 NAME = "manifest.json"
 QUARANTINE = "quarantine.jsonl"
 VERSION = 1
+_BEGIN = b'{"form": {'
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +88,29 @@ def relative(piece: Piece) -> tuple[Fault, ...]:
     return tuple(replace(fault, sample=fault.sample - piece.start) for fault in piece.faults)
 
 
-def read(folder: Path, name: str = NAME) -> Manifest | None:
-    """None where there is none: the set is not whole, or there is no set."""
+def is_there(folder: Path) -> bool:
+    """Whether there is one, though it may be damaged, or of a later version."""
     try:
-        found: dict[str, Any] = json.loads((folder / name).read_text())
-    except (FileNotFoundError, NotADirectoryError):
+        return read(folder) is not None
+    except BadCall:
+        return True
+
+
+def read(folder: Path, name: str = NAME) -> Manifest | None:
+    """None where there is none: the set is not whole, or there is no set. Others have files of that name, too."""
+    try:
+        content = (folder / name).read_bytes()
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
+    try:
+        found: Any = json.loads(content)
     except ValueError as error:
+        if not content.startswith(_BEGIN):
+            return None
         raise BadCall(f"{str(folder / name)!r} is not a manifest that can be read: {error}") from error
-    if found.get("version", 0) > VERSION or "form" not in found:
+    if not isinstance(found, dict) or not {"form", "pieces"} <= found.keys():
+        return None
+    if found.get("version", 0) > VERSION:
         raise BadCall(
             f"{str(folder / name)!r} is of version {found.get('version')}: this tenfold reads prepared sets of version "
             f"{VERSION}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy
 
 from tenfold.errors import BadCall
@@ -14,6 +16,16 @@ def permutation(
     if not shuffle:
         return numpy.arange(count)
     return numpy.random.default_rng([seed, epoch]).permutation(count)
+
+
+def dealt(rows: numpy.ndarray, sizes: Sequence[int]) -> list[numpy.ndarray]:
+    """Shares of these sizes, dealt out evenly: of rows that follow one another, each has what it is due, to a row."""
+    shares = []
+    for size in sizes:
+        mine = numpy.diff(numpy.arange(len(rows) + 1) * size // max(1, len(rows))) > 0
+        shares.append(rows[mine])
+        rows = rows[~mine]
+    return shares
 
 
 def batches(count: int, batch_size: int, shard: tuple[int, int] = (0, 1)) -> list[slice]:

@@ -6,8 +6,9 @@ import glob
 import os
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
-from tenfold.data import csv, hdf5, npy, parquet, zarr
+from tenfold.data import csv, hdf5, manifest, npy, parquet, zarr
 from tenfold.data.chained import Chained
 from tenfold.data.images import SUFFIXES as IMAGES
 from tenfold.data.images import Images, library
@@ -52,7 +53,7 @@ def _fixed(pattern: str) -> str:
 
 def _folder(path: str, columns: Sequence[str] | None, name: str) -> Source:
     told = f"{name}={path!r}"
-    if os.path.exists(os.path.join(path, "manifest.json")):
+    if manifest.is_there(Path(path)):
         _no_columns(columns, told, "a prepared set")
         return Prepared.open(path)
     if path.rstrip(os.sep).lower().endswith(".zarr") or any(os.path.exists(os.path.join(path, one)) for one in _ZARR):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ import numpy
 from tenfold.data import feeds, manifest, order, stores
 from tenfold.data.form import Form
 from tenfold.data.manifest import Manifest
+from tenfold.data.preparing import Piece
 from tenfold.data.source import Rows, Source
 from tenfold.data.writing import checksum
 from tenfold.errors import BadCall
@@ -72,8 +73,8 @@ class Prepared(Source):
 
     def stamp(self, start: int, stop: int) -> str:
         if self.folder is None:
-            return f"{checksum(self._store.read(start, stop)):08x}"
-        selected = "" if self._rows is None else f" {checksum([self._rows[start:stop]]):08x}"
+            return f"{checksum([self._arrays(start, stop)]):08x}"
+        selected = "" if self._rows is None else f" {checksum([[self._rows[start:stop]]]):08x}"
         status = (self.folder / manifest.NAME).stat()
         return f"{self.folder} {status.st_mtime_ns} {start} {stop}{selected}"
 
@@ -135,7 +136,7 @@ class Prepared(Source):
         epochs       how often every row comes, from `first_epoch` on
         shard        (i, n): the part of worker i of n. All have as many batches, and together every row once
         """
-        faults = _faults(batch_size, epochs, prefetch, shard)
+        faults = _faults(shard, batch_size=(batch_size, 1), seed=(seed, 0), epochs=(epochs, 1), prefetch=(prefetch, 0))
         if faults:
             raise BadCall("; ".join(faults))
         cuts = order.batches(len(self), batch_size, shard) if len(self) else []
@@ -170,40 +171,39 @@ class Prepared(Source):
     def split(self, *fractions: float, by: str | None = None, seed: int = 0) -> list[Prepared]:
         """Sets that have no row in common, of these shares, drawn by `seed`.
 
-        With `by`, the name of a column, each of them has as much of every value of it.
+        With `by`, the name of a column, each of them has as much of every value of it, to a row or two.
         """
-        if not fractions or min(fractions) <= 0 or sum(fractions) > 1 + 1e-9:
+        if not fractions or not all(one > 0 for one in fractions) or not sum(fractions) <= 1 + 1e-9:
             raise BadCall(f"split{fractions}: expected shares above 0 that add up to at most 1, such as 0.8, 0.2")
-        groups = [numpy.arange(len(self))] if by is None else self._groups(by)
-        shares: list[list[Array]] = [[] for _ in fractions]
-        for number, group in enumerate(groups):
-            drawn = numpy.random.default_rng([seed, number]).permutation(group)
-            bounds = numpy.rint(numpy.cumsum([0.0, *fractions]) * len(group)).astype(int)
-            for share, start, stop in zip(shares, bounds, bounds[1:], strict=False):
-                share.append(drawn[start:stop])
-        return [self._some(numpy.sort(numpy.concatenate(share))) for share in shares]
+        generator = numpy.random.default_rng(seed)
+        drawn = generator.permutation(len(self))
+        if by is not None:  # group after group, dealt out as one row of cards: groups may be smaller than shares
+            groups = self._groups(by)
+            turns = generator.permutation(len(self))
+            drawn = drawn[numpy.argsort(turns[groups[drawn]], kind="stable")]
+        sizes = numpy.diff(numpy.rint(numpy.cumsum([0.0, *fractions]) * len(self)).astype(int))
+        return [self._some(numpy.sort(share)) for share in order.dealt(drawn, sizes)]
 
-    def _groups(self, by: str) -> list[Array]:
+    def _groups(self, by: str) -> Array:
+        """Which of its values each row has, by number."""
         names = [column.name for column in self.form.columns]
         if by not in names:
             raise BadCall(f"by={by!r}: there is no such column, only {', '.join(names)}")
         column = self.form.columns[names.index(by)]
         if column.shape:
             raise BadCall(f"by={by!r}: its rows are {column}; expected one value a row")
-        values = numpy.concatenate([b[names.index(by)] for b in self._blocks()]) if len(self) else numpy.empty(0)
-        _, places = numpy.unique(values, return_inverse=True)
-        return [numpy.flatnonzero(places == value) for value in range(places.max() + 1 if len(places) else 0)]
-
-    def _blocks(self) -> Iterator[Sequence[Array]]:
-        for part in self.parts():
-            rows = slice(part.start, part.stop)
-            yield self._store.read(part.start, part.stop) if self._rows is None else self._store.take(self._rows[rows])
+        _, places = numpy.unique(self.only(names.index(by)).numpy(), return_inverse=True)
+        return places
 
     def sample(self, count: int, seed: int = 0) -> Prepared:
         """Some rows, drawn by `seed`, as a set of their own."""
-        if not isinstance(count, int | numpy.integer) or not 0 < count <= len(self):
+        if not _is_whole(count, 0) or not 0 < count <= len(self):
             raise BadCall(f"sample({count!r}): expected a whole number, from 1 to {len(self)}, the number of rows")
         return self._some(numpy.sort(numpy.random.default_rng(seed).choice(len(self), count, replace=False)))
+
+    def only(self, place: int) -> Prepared:
+        """A set of one of the columns."""
+        return Prepared(self.form.only(place), self._store.only(place), self._count, self.folder, self._rows)
 
     def _some(self, rows: Array) -> Prepared:
         chosen = rows if self._rows is None else self._rows[rows]
@@ -232,10 +232,10 @@ class Prepared(Source):
             return []
         store = self._store
 
-        def sound(placed: tuple[int, Any]) -> bool:
+        def sound(placed: tuple[int, Piece]) -> bool:
             place, piece = placed
             try:
-                return not piece.rows or checksum(store.read(place, place + piece.rows)) == piece.crc
+                return checksum(stores.blocks(store, self.form, place, place + piece.rows)) == piece.crc
             except Exception:  # the library of each format has errors of its own
                 return False
 
@@ -247,16 +247,21 @@ class Prepared(Source):
         return [(placed[number][0], placed[number][0] + placed[number][1].rows) for number in damaged]
 
 
-def _faults(batch_size: int, epochs: int, prefetch: int, shard: tuple[int, int]) -> list[str]:
-    numbers = (("batch_size", batch_size, 1), ("epochs", epochs, 1), ("prefetch", prefetch, 0))
+def _faults(shard: tuple[int, int], **numbers: tuple[int, int]) -> list[str]:
+    """`numbers` are given with the least that they may be."""
     found = [
         f"{name}={value!r}: expected a whole number, {least} or above"
-        for name, value, least in numbers
-        if not isinstance(value, int) or value < least
+        for name, (value, least) in numbers.items()
+        if not _is_whole(value, least)
     ]
-    if not (isinstance(shard, tuple) and len(shard) == 2 and 0 <= shard[0] < shard[1]):
+    is_pair = isinstance(shard, tuple) and len(shard) == 2 and all(_is_whole(one, 0) for one in shard)
+    if not (is_pair and shard[0] < shard[1]):
         found.append(f"shard={shard!r}: expected (i, n): worker i of n, counted from 0")
     return found
+
+
+def _is_whole(value: object, least: int) -> bool:
+    return isinstance(value, int | numpy.integer) and not isinstance(value, bool) and int(value) >= least
 
 
 def _ahead(prepared: Prepared, places: Iterator[Array], prefetch: int) -> Iterator[Any]:

@@ -5,26 +5,24 @@ Nothing goes back to the caller but a few numbers: how many rows, where they are
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy
-
 from tenfold.data import stores, writing
 from tenfold.data.form import Form, batch_of, block_of, check_row, form_of, rows_of
+from tenfold.data.placing import HELD, Block, Placing
 from tenfold.data.source import Part, Rows, Source, count, sample
 from tenfold.errors import BadCall, SampleFailed
 from tenfold.work.settled import settle
 
 FORM = "form.json"
-APART = "apart"
-Block = list["numpy.ndarray[Any, Any]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +94,7 @@ class Preparing:
         batched: bool,
         batch: int | None,
         quarantines: bool,
+        retries: int,
         kept: Mapping[str, Kept],
     ) -> None:
         self._function = function
@@ -104,6 +103,7 @@ class Preparing:
         self._batched = batched
         self._batch = batch
         self._quarantines = quarantines
+        self._retries = retries
         self._kept = kept
         self._form: Form | None = None
         self._reading = 0.0  # seconds
@@ -123,36 +123,27 @@ class Preparing:
             return again
         faults: list[Fault] = []
         self._reading = 0.0
-        block = self._joined(list(self._blocks(part, faults)))
-        return replace(self._written(part, block, faults), spent={"input": self._reading})
-
-    # -- writing ------------------------------------------------------------------------------------------------
-
-    def _written(self, part: Part, block: Block | None, faults: list[Fault]) -> Piece:
-        rows = len(block[0]) if block else 0
-        crc = 0
-        if block and rows:
-            crc = writing.checksum(block)
-            form = self._form
-            assert form is not None
-            if rows == part.stop - part.start:
-                writing.write(self._folder, form, part.start, block)
-            else:
-                apart = apart_of(self._folder, part.start)
-                apart.mkdir(parents=True, exist_ok=True)
-                writing.write(apart, form, 0, block)
-        return Piece(part.start, part.stop, part.key, rows, crc, tuple(faults))
+        placing = Placing(self._folder, part)
+        for block in self._blocks(part, faults):
+            placing.add(block, self._known_form())  # known, since there are rows
+        rows, crc = placing.end(self._form)
+        spent = {"input": self._reading}
+        return Piece(part.start, part.stop, part.key, rows, crc, tuple(faults), spent)
 
     def _used_again(self, part: Part) -> Piece | None:
         """Rows that an earlier call has made of the same samples, unless they are damaged."""
         kept = self._kept.get(part.key) if part.key is not None else None
         if kept is None:
             return None
-        block = kept_rows(kept, self._known_form()) if kept.rows else None
-        if kept.rows and block is None:
+        placing = Placing(self._folder, part)
+        form = self._known_form() if kept.rows else None
+        if form is not None:
+            for block in kept_blocks(kept, form):
+                placing.add(block, form)
+        if placing.end(form) != (kept.rows, kept.crc):
             return None
         moved = [Fault(f.sample + part.start, f.error, f.traceback) for f in kept.faults]
-        return self._written(part, block, moved)
+        return Piece(part.start, part.stop, part.key, kept.rows, kept.crc, tuple(moved))
 
     # -- the form -----------------------------------------------------------------------------------------------
 
@@ -169,11 +160,6 @@ class Preparing:
             self._form = write_form(self._folder, form_of(result, batched=batched))
             return self._form
 
-    def _joined(self, blocks: list[Block]) -> Block | None:
-        if len(blocks) < 2:
-            return blocks[0] if blocks else None
-        return [numpy.concatenate(arrays) for arrays in zip(*blocks, strict=True)]
-
     # -- samples ------------------------------------------------------------------------------------------------
 
     def _blocks(self, part: Part, faults: list[Fault]) -> Iterator[Block]:
@@ -189,17 +175,19 @@ class Preparing:
                     for place in range(start, stop):
                         yield from self._blocks(_one(part, place), faults)
                 continue
-            found = (self._batch_block if self._batched else self._block)(rows, start, faults)
+            yield from (self._batches if self._batched else self._row_blocks)(rows, start, faults)
             del rows  # before the next are read: then these are in the same memory, and in the processor's cache
-            if found is not None:
-                yield found
 
     def _step(self, left: int) -> int:
-        """How many of so many samples to read next."""
+        """How many of so many samples to read next: no less than is decoded at once."""
         if self._batched and self._batch:
             return self._batch
-        at_a_time = getattr(self._function, "at_a_time", None)
-        return at_a_time(left) if at_a_time is not None and self._source.is_flat else left
+        return self._at_a_time(left) if self._source.is_flat else left
+
+    def _at_a_time(self, left: int) -> int:
+        """How many of them the function is given."""
+        found = getattr(self._function, "at_a_time", None)
+        return left if found is None else found(left)
 
     def _read(self, part: Part, start: int, stop: int) -> Rows:
         if part.rows is not None:
@@ -211,44 +199,80 @@ class Preparing:
         finally:
             self._reading += time.monotonic() - began
 
-    def _batch_block(self, rows: Rows, start: int, faults: list[Fault]) -> Block | None:
+    def _batches(self, rows: Rows, start: int, faults: list[Fault]) -> Iterator[Block]:
+        """What was read through a function of batches, which may want less of it: its outputs may be larger."""
+        step = self._at_a_time(count(rows))
+        for place in range(0, count(rows), step):
+            yield from self._batch_blocks(_cut(rows, place, place + step), start + place, faults)
+
+    def _batch_blocks(self, rows: Rows, start: int, faults: list[Fault]) -> Iterator[Block]:
         """A batch through a function of batches; one by one where that fails, to find out whose fault it is."""
         try:
-            result = self._function(rows)
-            if result is None:
-                return None
-            return batch_of(result, self._form_for(result, batched=True))
+            result = self._call(rows)
+            block = None if result is None else batch_of(result, self._form_for(result, batched=True))
         except Exception as error:
+            if count(rows) > 1 and not self._quarantines:
+                raise SampleFailed(named(error, start, start + count(rows))) from error
             if count(rows) == 1:
                 faults.append(self._fault(start, error))
-                return None
-            if not self._quarantines:
-                raise SampleFailed(named(error, start, start + count(rows))) from error
-        blocks = [self._batch_block(_cut(rows, i, i + 1), start + i, faults) for i in range(count(rows))]
-        return self._joined([block for block in blocks if block is not None])
+                return
+        else:
+            if block is not None:
+                yield block
+            return
+        for place in range(count(rows)):
+            yield from self._batch_blocks(_cut(rows, place, place + 1), start + place, faults)
 
-    def _block(self, rows: Rows, start: int, faults: list[Fault]) -> Block | None:
-        function = self._function
+    def _row_blocks(self, rows: Rows, start: int, faults: list[Fault]) -> Iterator[Block]:
+        """Samples through a function of one; as many rows at a time as may be held."""
         found: list[Any] = []
         places: list[int] = []
+        most, call = self._most(), self._call
         for place in range(count(rows)):
             try:
-                for row in rows_of(function(sample(rows, place))):
-                    found.append(row)
-                    places.append(start + place)
+                made = rows_of(call(sample(rows, place)))
             except Exception as error:
                 faults.append(self._fault(start + place, error))
-        return self._stacked(found, places, faults)
+                continue
+            found += made
+            places += [start + place] * len(made)
+            if len(found) >= most:
+                yield from self._stacked(found, places, faults)
+                found, places, most = [], [], self._most()
+        yield from self._stacked(found, places, faults)
 
-    def _stacked(self, found: list[Any], places: list[int], faults: list[Fault]) -> Block | None:
+    @property
+    def _call(self) -> Callable[[Any], Any]:
+        return self._insistently if self._retries else self._function
+
+    def _insistently(self, given: Any) -> Any:
+        """What the function gives, which is called again as often as the caller wants."""
+        for _ in range(self._retries):
+            with contextlib.suppress(Exception):
+                found = self._function(given)
+                # A generator may fail at any of its rows.
+                return list(found) if hasattr(found, "__next__") and not self._batched else found
+        return self._function(given)
+
+    def _most(self) -> int:
+        """How many rows to hold before they are stacked; the first settles what they are."""
+        try:
+            return max(1, HELD // max(1, self._known_form().row_bytes))
+        except LookupError:
+            return 1
+
+    def _stacked(self, found: list[Any], places: list[int], faults: list[Fault]) -> Iterator[Block]:
         """Rows one upon the other, without those of a sample that has one of another form."""
         if not found:
-            return None
+            return
         try:
-            return block_of(found, self._form_for(found[0], batched=False))
+            block = block_of(found, self._form_for(found[0], batched=False))
         except BadCall as error:
             if self._form is None:
                 raise SampleFailed(named(error, places[0])) from error
+        else:
+            yield block
+            return
         odd: dict[int, Fault] = {}
         for row, place in zip(found, places, strict=True):
             try:
@@ -258,7 +282,8 @@ class Preparing:
         faults += odd.values()
         faults.sort(key=lambda fault: fault.sample)
         good = [row for row, place in zip(found, places, strict=True) if place not in odd]
-        return block_of(good, self._form) if good else None
+        if good:
+            yield block_of(good, self._form)
 
     def _fault(self, place: int, error: Exception) -> Fault:
         if not self._quarantines:
@@ -294,18 +319,16 @@ def _cut(rows: Rows, start: int, stop: int) -> Rows:
 # -- the folder -------------------------------------------------------------------------------------------------------
 
 
-def kept_rows(kept: Kept, form: Form) -> Block | None:
-    """Rows of an earlier call; None where they are damaged, or gone."""
-    try:
-        block: Block = stores.KINDS[kept.format](Path(kept.folder), form).read(kept.start, kept.start + kept.rows)
-    except Exception:  # the library of each format has errors of its own
-        return None
-    return block if writing.checksum(block) == kept.crc else None
+def kept_blocks(kept: Kept, form: Form) -> Iterator[Block]:
+    """Rows of an earlier call, some at a time; the end where they cannot be read."""
+    store = stores.KINDS[kept.format](Path(kept.folder), form)
+    with contextlib.suppress(Exception):  # the library of each format has errors of its own
+        yield from stores.blocks(store, form, kept.start, kept.start + kept.rows)
 
 
-def apart_of(folder: Path, start: int) -> Path:
-    """Where the rows of a part are that became more or fewer than its samples."""
-    return folder / APART / f"{start:012d}"
+def is_sound(kept: Kept, form: Form) -> bool:
+    """Whether they are what was written."""
+    return writing.checksum(kept_blocks(kept, form)) == kept.crc
 
 
 def read_form(folder: Path) -> Form:

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tenfold.data.form import Form, batch_of, form_of
-from tenfold.data.preparing import Block, named
+from tenfold.data.placing import Block
+from tenfold.data.preparing import named
 from tenfold.data.source import Part, Source
 from tenfold.errors import SampleFailed
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tenfold.data.source import Rows
+from tenfold.errors import BadCall
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -46,12 +47,17 @@ def is_tensor(value: Any) -> bool:
 
 
 def as_array(value: Any) -> np.ndarray[Any, Any]:
-    """A framework's array as NumPy's, from whatever device."""
+    """A framework's array as NumPy's, from whatever device; bfloat16, which NumPy has not, as float32."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
+        value = value.float() if str(value.dtype) == "torch.bfloat16" else value
     if hasattr(value, "get") and type(value).__module__.startswith("cupy"):
         value = value.get()
-    return np.asarray(value)
+    try:
+        found = np.asarray(value)
+    except Exception as error:
+        raise BadCall(f"a {type(value).__name__} that cannot be made an array: {error}") from error
+    return found.astype(np.float32) if found.dtype.name == "bfloat16" else found
 
 
 def stacked(samples: Sequence[Any]) -> Rows:

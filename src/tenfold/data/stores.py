@@ -7,12 +7,13 @@ import shutil
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 import numpy
 
 from tenfold.data import writing
 from tenfold.data.form import Column, Form
+from tenfold.errors import BadCall
 from tenfold.machine.installed import imported
 
 Format = Literal["npy", "zarr", "parquet"]
@@ -20,6 +21,10 @@ Array = numpy.ndarray[Any, Any]
 
 CHUNK = 8 << 20
 """Bytes of a chunk or a row group: little enough for a worker to hold some, and enough that a disk is not the limit."""
+READ = 2 * CHUNK
+"""Bytes that are read at a time to go through all rows: chunks at the edges are decoded twice."""
+_UNITS = ("s", "ms", "us", "ns")
+"""Of times in Parquet; dates have days, too."""
 ZARR = "data.zarr"
 PARQUET = "data.parquet"
 
@@ -35,6 +40,9 @@ class Store(Protocol):
 
     def whole(self) -> list[Array]:
         """All rows: where they lie if that is possible, else in memory."""
+
+    def only(self, place: int) -> Self:
+        """One of the columns: of the others, nothing is loaded."""
 
 
 class InMemory:
@@ -52,6 +60,9 @@ class InMemory:
     def whole(self) -> list[Array]:
         return self._arrays
 
+    def only(self, place: int) -> Self:
+        return type(self)([self._arrays[place]])
+
 
 class InFolder:
     """What stores of files share: pickled as the name of their folder, opened where they are read."""
@@ -62,6 +73,9 @@ class InFolder:
 
     def __reduce__(self) -> Any:
         return type(self), (self._folder, self._form)
+
+    def only(self, place: int) -> Self:
+        return type(self)(self._folder, self._form.only(place))
 
 
 class Npy(InFolder):
@@ -125,7 +139,8 @@ class Parquet(InFolder):
         if not groups:
             return [numpy.empty((0, *column.shape), column.dtype) for column in self._form.columns]
         with self._opened() as file:
-            table = file.read_row_groups(groups).slice(start - starts[groups[0]], stop - start)
+            table = file.read_row_groups(groups, [column.name for column in self._form.columns])
+            table = table.slice(start - starts[groups[0]], stop - start)
         return [_from_arrow(table[column.name], column) for column in self._form.columns]
 
     def take(self, rows: Array) -> list[Array]:
@@ -176,6 +191,21 @@ def convert(folder: Path, form: Form, format: str) -> None:  # noqa: A002
         writing.path_of(folder, column).unlink()
 
 
+def check(form: Form, format: str) -> None:  # noqa: A002
+    """BadCall where a format has no type for a column: when rows come, and not when all are there."""
+    for column in form.columns:
+        if format != "npy" and not _fits(column.dtype, format):
+            name = format.capitalize()
+            raise BadCall(f"{column.name} is {column}, which {name} cannot keep; return another type, or format='npy'")
+
+
+def _fits(dtype: numpy.dtype[Any], format: str) -> bool:  # noqa: A002
+    if dtype.kind in "mM":
+        unit = numpy.datetime_data(dtype)[0]
+        return unit != "generic" if format == "zarr" else unit in _UNITS or dtype == "M8[D]"
+    return dtype.itemsize <= {"f": 8, "c": 16}.get(dtype.kind, dtype.itemsize)
+
+
 def needed(format: str) -> None:  # noqa: A002
     """MissingPackage where a format's library is not there."""
     if format == "zarr":
@@ -184,9 +214,14 @@ def needed(format: str) -> None:  # noqa: A002
         _parquet()
 
 
-def _blocks(rows: int, row_bytes: int) -> Iterator[tuple[int, int]]:
-    step = max(1, CHUNK // max(1, row_bytes))
-    return ((start, min(start + step, rows)) for start in range(0, rows, step))
+def blocks(store: Store, form: Form, start: int, stop: int) -> Iterator[list[Array]]:
+    """Consecutive rows, as many at a time as may be held."""
+    return (store.read(*places) for places in _steps(start, stop, form.row_bytes, READ))
+
+
+def _steps(start: int, stop: int, row_bytes: int, at_a_time: int = CHUNK) -> Iterator[tuple[int, int]]:
+    step = max(1, at_a_time // max(1, row_bytes))
+    return ((place, min(place + step, stop)) for place in range(start, stop, step))
 
 
 def _to_zarr(source: Npy, form: Form, rows: int, path: Path) -> None:
@@ -197,7 +232,7 @@ def _to_zarr(source: Npy, form: Form, rows: int, path: Path) -> None:
         target = group.create_array(
             column.name, shape=(rows, *column.shape), chunks=(step, *column.shape), dtype=column.dtype
         )
-        for start, stop in _blocks(rows, column.row_bytes):
+        for start, stop in _steps(0, rows, column.row_bytes):
             target[start:stop] = array[start:stop]
 
 
@@ -206,7 +241,7 @@ def _to_parquet(source: Npy, form: Form, rows: int, path: Path) -> None:
 
     writer: Any = None
     try:
-        for start, stop in _blocks(rows, form.row_bytes) if rows else [(0, 0)]:
+        for start, stop in _steps(0, rows, form.row_bytes) if rows else [(0, 0)]:
             block = source.read(start, stop)
             columns = {c.name: _to_arrow(a, c) for a, c in zip(block, form.columns, strict=True)}
             table = pyarrow.table(columns)
@@ -225,9 +260,12 @@ def _to_arrow(array: Array, column: Column) -> Any:
     plain = numpy.ascontiguousarray(array, column.dtype.newbyteorder("="))
     if column.dtype.kind == "c":
         plain = plain.reshape(len(array), -1).view(plain.real.dtype)  # the real and the imaginary part
-    elif not column.shape:
-        return pyarrow.array(plain)
-    return pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(plain.reshape(-1)), plain.size // len(plain))
+    flat = plain.reshape(-1)
+    # Of an array of texts, Arrow takes what is before the first zero in each.
+    found = pyarrow.array(flat.tolist() if column.dtype.kind in "SU" else flat)
+    if not column.shape and column.dtype.kind != "c":
+        return found
+    return pyarrow.FixedSizeListArray.from_arrays(found, plain.size // len(plain))
 
 
 def _from_arrow(found: Any, column: Column) -> Array:

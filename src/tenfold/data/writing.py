@@ -19,7 +19,7 @@ import numpy
 from tenfold.data.form import Column, Form
 
 HEADER = 256  # bytes; a multiple of 64, so that rows are aligned, and enough for any dtype and shape here
-COPIED = 64 << 20  # bytes at a time
+COPIED = 16 << 20  # bytes at a time
 BEGUN = 8 << 20  # bytes that a process writes before it has them stored: each order costs some tenths of a millisecond
 _BEGIN = 2  # SYNC_FILE_RANGE_WRITE, of fcntl.h
 
@@ -57,12 +57,29 @@ def path_of(folder: Path, column: Column) -> Path:
     return folder / f"{column.name}.npy"
 
 
-def checksum(block: Iterable[numpy.ndarray[Any, Any]]) -> int:
-    """Of the bytes of rows, column by column."""
-    found = 0
-    for array in block:
-        found = zlib.crc32(_bytes(array), found)
-    return found
+class Checksum:
+    """Of the bytes of rows that come block by block: however they are cut, it is the same."""
+
+    def __init__(self) -> None:
+        self._columns: list[int] = []
+
+    def add(self, block: Sequence[numpy.ndarray[Any, Any]]) -> None:
+        before = self._columns or [0] * len(block)
+        self._columns = [zlib.crc32(_bytes(array), one) for array, one in zip(block, before, strict=True)]
+
+    @property
+    def value(self) -> int:
+        """That of the first column, and the others' in it."""
+        first, *others = self._columns or [0]
+        return zlib.crc32(b"".join(one.to_bytes(4, "little") for one in others), first)
+
+
+def checksum(blocks: Iterable[Sequence[numpy.ndarray[Any, Any]]]) -> int:
+    """Of all of them."""
+    found = Checksum()
+    for block in blocks:
+        found.add(block)
+    return found.value
 
 
 def finish(path: Path, column: Column, rows: int) -> None:

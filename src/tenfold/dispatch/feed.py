@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from itertools import islice
 from typing import Any
 
@@ -17,8 +17,17 @@ from tenfold.work.outcome import shorten
 class Feed:
     """The tasks that are still to be sent. Reads no item before it is asked for."""
 
-    def __init__(self, items: Iterable[Any], journal: Journal, *, resumable: bool) -> None:
+    def __init__(
+        self,
+        items: Iterable[Any],
+        journal: Journal,
+        *,
+        resumable: bool,
+        failed: Callable[[int, Any], None] | None = None,
+    ) -> None:
+        """`failed` is told which task has failed for good, with its item: the journal keeps none that is large."""
         self._items: Iterator[Any] = iter(items)
+        self._failed = failed
         self._total = len(items) if isinstance(items, Sized) else None
         self._journal = journal
         self._resumable = resumable
@@ -61,6 +70,11 @@ class Feed:
 
     def settled(self, indices: Sequence[int]) -> None:
         """These tasks have their outcomes, for good."""
+
+    def failed(self, index: int, item: Any) -> None:
+        """This task has failed for good."""
+        if self._failed is not None:
+            self._failed(index, item)
 
     def decline(self, index: int, item: Any, reason: str) -> None:
         """This task is to be run in another way."""

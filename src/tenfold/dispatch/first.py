@@ -14,9 +14,15 @@ class FirstAlone(Feed):
     """Sends nothing else until the first task has its outcome; then `begun` may look at it, and refuse to go on."""
 
     def __init__(
-        self, items: Iterable[Any], journal: Journal, *, resumable: bool, begun: Callable[[], None] | None = None
+        self,
+        items: Iterable[Any],
+        journal: Journal,
+        *,
+        resumable: bool,
+        begun: Callable[[], None] | None = None,
+        failed: Callable[[int, Any], None] | None = None,
     ) -> None:
-        super().__init__(items, journal, resumable=resumable)
+        super().__init__(items, journal, resumable=resumable, failed=failed)
         self._begun = begun
         self._is_alone = True
 

@@ -179,6 +179,7 @@ class Dispatch:
             self._feed.again(block.attempts + 1, [index], [item])
             return
         self._journal.add_failure(block, failure)
+        self._feed.failed(index, item)
         self._feed.settled([index])
         self._watch.add(failed=1)
         if self._policy.on_error == "stop":

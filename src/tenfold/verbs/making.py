@@ -5,17 +5,19 @@ source ─> parts ─> what earlier calls have made of them ─> map over the pa
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 from tenfold import engines
-from tenfold.data import manifest, preparing
+from tenfold.data import manifest, preparing, stores
 from tenfold.data.manifest import Manifest
 from tenfold.data.prepared import Prepared
 from tenfold.data.preparing import Fault, Kept, Piece, Preparing
@@ -59,8 +61,8 @@ class Recipe:
     """A part is not read at once."""
     verb: str = "prepare"
     """What was called."""
-    feed: type[Feed] = FirstAlone
-    """In which order parts go: the first alone, where the form of all rows comes from it."""
+    one_form: bool = False
+    """Any rows show the form of all; otherwise it comes from the first part, which goes alone."""
 
     def identity(self, seed: int) -> dict[str, str]:
         """What makes other rows of the same samples."""
@@ -77,8 +79,8 @@ class Recipe:
         """What a worker imports for the task."""
         return [Preparing.__module__, type(self.source).__module__, *used.modules(self.function)]
 
-    def task(self, folder: Path, kept: dict[str, Kept]) -> Preparing:
-        """What workers do."""
+    def task(self, folder: Path, kept: dict[str, Kept], retries: int) -> Preparing:
+        """What workers do. A sample that is left out otherwise is tried again by itself, not with its part."""
         return Preparing(
             self.function,
             self.source,
@@ -86,8 +88,23 @@ class Recipe:
             batched=self.batched,
             batch=self.batch,
             quarantines=self.quarantines,
+            retries=retries if self.quarantines else 0,
             kept=kept,
         )
+
+
+def own_faults(source: object, to: str | os.PathLike[str], format: str) -> list[str]:  # noqa: A002
+    """Refuse a folder whose files each call would take in with the source."""
+    if not isinstance(source, str | os.PathLike):
+        return []
+    place, root = Path(to).absolute(), Path(source).absolute()
+    written = place / (stores.PARQUET if format == "parquet" else "data.npy")
+    if root.is_dir():
+        below = place.relative_to(root).parts if root in place.parents else ()
+        is_read = format == "parquet" and below and not any(name.startswith(".") for name in below)
+    else:
+        is_read = fnmatch(str(written), str(root)) if "**" in root.parts else written.match(str(root))
+    return [f"to={str(to)!r}: each call would take in what the last one made; give another"] if is_read else []
 
 
 def make(recipe: Recipe, to: str | os.PathLike[str], settings: Settings, *, fresh: bool) -> Prepared:
@@ -95,7 +112,8 @@ def make(recipe: Recipe, to: str | os.PathLike[str], settings: Settings, *, fres
     if isinstance(recipe.source, Prepared) and recipe.source.folder == Path(to).absolute():
         raise BadCall(f"to={str(to)!r}: the source itself; each call would use what the last one made. Give another")
     parts = None if recipe.source.length is None else list(recipe.parts())
-    place = Workplace(Path(to).absolute(), recipe.identity(settings.seed), parts, recipe.format)
+    identity, is_whole = recipe.identity(settings.seed), not recipe.quarantines
+    place = Workplace(Path(to).absolute(), identity, parts, recipe.format, is_whole=is_whole)
     if not fresh and place.is_made():
         place.tidy()
         return Prepared.open(place.folder)
@@ -120,7 +138,20 @@ def _pieces(recipe: Recipe, place: Workplace, settings: Settings, parts: list[Pa
     coming = parts if parts is not None else _streamed(recipe, kept, place.work)
     run = replace(settings, run=place.work / PARTS)
     mapped = partial(over, verb=recipe.verb, even=True)
-    pieces = _map(mapped, recipe.task(place.work, kept), coming, run, collects=recipe.quarantines, feed_of=recipe.feed)
+
+    def begun() -> None:
+        with contextlib.suppress(LookupError):  # no sample has become a row yet
+            stores.check(preparing.read_form(place.work), recipe.format)
+
+    feed_of = Feed if recipe.one_form else partial(FirstAlone, begun=begun)
+    pieces = _map(
+        mapped,
+        recipe.task(place.work, kept, settings.retries),
+        coming,
+        run,
+        collects=recipe.quarantines,
+        feed_of=feed_of,
+    )
     if not any(piece.rows for piece in pieces):
         _refuse_empty(pieces)
     return sorted(pieces, key=lambda piece: piece.start)
@@ -138,9 +169,7 @@ def _streamed(recipe: Recipe, kept: dict[str, Kept], work: Path) -> Iterator[Par
             yield part
         else:
             known = kept.get(key)
-            is_there = known is not None and (
-                not known.rows or preparing.kept_rows(known, preparing.read_form(work)) is not None
-            )
+            is_there = known is not None and (not known.rows or preparing.is_sound(known, preparing.read_form(work)))
             yield replace(part, key=key, rows=None if is_there else part.rows)
 
 
@@ -155,10 +184,17 @@ def _map(
 ) -> list[Piece]:
     if collects:  # an innocent sample must not be left out because its worker was killed
         settings = replace(settings, retries=max(1, settings.retries))
-    results = mapped(task, parts, settings, on_error="collect" if collects else "stop", feed_of=feed_of)
-    _raise_ours(results, collects=collects)
+    lost: dict[int, Part] = {}  # also of a stream, which cannot be read again
+    results = mapped(
+        task,
+        parts,
+        settings,
+        on_error="collect" if collects else "stop",
+        feed_of=partial(feed_of, failed=lost.__setitem__),
+    )
+    _raise_ours(results, lost, collects=collects)
     pieces = [value for value in results if isinstance(value, Piece)]
-    failed = [(outcome, _part_of(outcome, parts)) for outcome in results.journal.outcomes(ok=False)]
+    failed = [(outcome, lost[outcome.index]) for outcome in results.journal.outcomes(ok=False)]
     if all(part.stop - part.start == 1 for _, part in failed):
         return pieces + [_left_out(part, outcome) for outcome, part in failed]
     alone = [one for _, part in failed for one in preparing.ones(part)]
@@ -169,21 +205,20 @@ def _map(
     return pieces + _map(mapped, task, alone, settings, collects=collects)
 
 
-def _raise_ours(results: Results, *, collects: bool) -> None:
+def _raise_ours(results: Results, lost: dict[int, Part], *, collects: bool) -> None:
     """What failed, but not by the fault of a sample that may be left out: a full disk, a folder that is not seen."""
     ours = [error for error in results.failures if not (collects and isinstance(error, ENDED))]
     if ours:
-        text = f"{len(ours)} of {len(results)} parts failed; what is done is kept\n\n{ours[0]}"
+        part = lost.get(ours[0].index) if isinstance(ours[0], ENDED) else None  # of others, the error names it
+        text = f"{len(ours)} of {len(results)} parts failed; what is done is kept\n\n{_which(part)}{ours[0]}"
         raise TasksFailed(text, results) from ours[0].__cause__
 
 
-def _part_of(outcome: Outcome, parts: Iterable[Part]) -> Part:
-    """The part that ended its worker, to send its samples again one by one."""
-    part = parts[outcome.index] if isinstance(parts, list) else outcome.item
-    if not isinstance(part, Part):  # of a stream, which cannot be read again, and too large for the journal
-        assert outcome.error is not None
-        raise outcome.error
-    return part
+def _which(part: Part | None) -> str:
+    if part is None:
+        return ""
+    is_one = part.stop - part.start == 1
+    return f"sample {part.start}: " if is_one else f"one of the samples {part.start} to {part.stop - 1}: "
 
 
 def _left_out(part: Part, outcome: Outcome) -> Piece:

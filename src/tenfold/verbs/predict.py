@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,12 +14,11 @@ import numpy
 from tenfold.data import stores
 from tenfold.data.form import Form, batch_of
 from tenfold.data.opening import source as open_source
+from tenfold.data.placing import Block
 from tenfold.data.prepared import Prepared
-from tenfold.data.preparing import Block
 from tenfold.data.returning import Returning
 from tenfold.data.roles import Roles, look_at
 from tenfold.data.source import Part, Source, cut
-from tenfold.dispatch.feed import Feed
 from tenfold.dispatch.first import FirstAlone
 from tenfold.dispatch.results import Results
 from tenfold.errors import BadCall
@@ -27,7 +27,7 @@ from tenfold.models.opening import model as open_model
 from tenfold.models.predicting import Predicting
 from tenfold.plan.needs import readable
 from tenfold.verbs.call import Settings, sound
-from tenfold.verbs.making import Recipe, make
+from tenfold.verbs.making import Recipe, make, own_faults
 from tenfold.verbs.map import over, raise_failures
 
 LEAST = 1024
@@ -78,6 +78,8 @@ def predict(
         faults.append(f"format={format!r}: expected one of {', '.join(map(repr, stores.FORMATS))}")
     if to is not None and not (isinstance(to, str | os.PathLike) and os.fspath(to) and "\0" not in str(to)):
         faults.append(f"to={to!r}: expected the name of a folder, or None to keep predictions in memory")
+    elif to is not None:
+        faults += own_faults(source, to, format)
     opened = sound(faults, open_model, model, output=output)
     found = sound(faults, open_source, source, columns=columns)
     roles = Roles(inputs)
@@ -86,12 +88,12 @@ def predict(
     if faults or opened is None or found is None:
         raise BadCall("; ".join(faults))
     stores.needed(format)
-    function = Predicting(opened, roles.x, batch_size)
+    function = Predicting(opened, roles.x, None if batch_size is None else int(batch_size))
     if to is None:
         return _in_memory(function, found, settings)
     recipe = Recipe(function, found, batched=True, batch=None, quarantines=False, format=format)
     if opened.one_form:
-        recipe = replace(recipe, feed=Feed, streamed=found.is_flat)
+        recipe = replace(recipe, one_form=True, streamed=found.is_flat)
     recipe = replace(recipe, least=LEAST, verb="predict")
     return make(recipe, to, settings, fresh=fresh)
 
@@ -126,26 +128,25 @@ def _in_memory(function: Predicting, source: Source, settings: Settings) -> Prep
 
 
 def _joined(results: Results) -> Prepared:
-    """All rows, in the form of the first part's."""
-    form: Form | None = None
+    """All rows, in the form of the first part's, with types that hold the numbers of all."""
+    parts = list(results)
+    form = functools.reduce(Form.widened, (found for found, _ in parts))
     blocks: list[Block] = []
-    for found, block in results:
-        form = found if form is None else form
+    for found, block in parts:
         try:
             blocks.append(block if found == form else batch_of(found.nested(block), form))
         except BadCall as error:
             rows = sum(len(arrays[0]) for arrays in blocks)
             raise BadCall(f"model: for rows {rows} to {rows + len(block[0])}, {error}") from None
-    assert form is not None
     arrays = [numpy.concatenate(arrays) for arrays in zip(*blocks, strict=True)]
     return Prepared(form, stores.InMemory(arrays), len(arrays[0]), None)
 
 
-def size_faults(batch_size: object) -> list[str]:
+def size_faults(size: object, name: str = "batch_size") -> list[str]:
     """What is wrong with a size of batches."""
-    if batch_size is None or (isinstance(batch_size, int) and not isinstance(batch_size, bool) and batch_size > 0):
+    if size is None or (isinstance(size, int | numpy.integer) and not isinstance(size, bool) and int(size) > 0):
         return []
-    return [f"batch_size={batch_size!r}: expected a whole number, 1 or above"]
+    return [f"{name}={size!r}: expected a whole number, 1 or above"]
 
 
 def _refuse_large(form: Form, rows: int) -> None:

@@ -11,7 +11,8 @@ from tenfold.data.opening import source as open_source
 from tenfold.data.prepared import Prepared
 from tenfold.errors import BadCall
 from tenfold.verbs.call import Settings, sound
-from tenfold.verbs.making import Recipe, make
+from tenfold.verbs.making import Recipe, make, own_faults
+from tenfold.verbs.predict import size_faults
 
 
 def prepare(
@@ -53,17 +54,19 @@ def prepare(
     faults = settings.faults()
     if not callable(fn):
         faults.append(f"fn={fn!r}: expected a function of one sample")
-    if batch is not None and (isinstance(batch, bool) or not isinstance(batch, int) or batch < 1):
-        faults.append(f"batch={batch!r}: expected a whole number, 1 or above")
+    faults += size_faults(batch, "batch")
     if on_error not in ("quarantine", "raise"):
         faults.append(f"on_error={on_error!r}: expected 'quarantine' or 'raise'")
     if format not in stores.FORMATS:
         faults.append(f"format={format!r}: expected one of {', '.join(map(repr, stores.FORMATS))}")
     if not (isinstance(to, str | os.PathLike) and os.fspath(to) and "\0" not in str(to)):
         faults.append(f"to={to!r}: expected the name of a folder")
+    else:
+        faults += own_faults(source, to, format)
     found = sound(faults, open_source, source, columns=columns)
     if faults or found is None:
         raise BadCall("; ".join(faults))
     stores.needed(format)
-    recipe = Recipe(fn, found, batched=batched, batch=batch, quarantines=on_error == "quarantine", format=format)
+    together = None if batch is None else int(batch)
+    recipe = Recipe(fn, found, batched=batched, batch=together, quarantines=on_error == "quarantine", format=format)
     return make(recipe, to, settings, fresh=fresh)

@@ -22,6 +22,7 @@ from typing import Any
 from tenfold.data import finishing, manifest, preparing, stores
 from tenfold.data.form import Form
 from tenfold.data.manifest import Manifest
+from tenfold.data.placing import apart_of
 from tenfold.data.preparing import Kept, Piece
 from tenfold.data.source import Part
 from tenfold.errors import BadCall, RunUnusable
@@ -36,14 +37,26 @@ PARTS = "parts"
 
 
 class Workplace:
-    """For one call: `samples` identify what its rows are made of, `identity` how."""
+    """For one call: `samples` identify what its rows are made of, `identity` how.
 
-    def __init__(self, folder: Path, identity: dict[str, str], parts: list[Part] | None, format: str) -> None:  # noqa: A002
+    `is_whole`: what has been made is of use only where no sample was left out.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        identity: dict[str, str],
+        parts: list[Part] | None,
+        format: str,  # noqa: A002
+        *,
+        is_whole: bool,
+    ) -> None:
         self.folder = folder
+        self._is_whole = is_whole
         self.identity = identity
         self.samples = None if parts is None else _digest([(part.start, part.stop, part.key) for part in parts])
         self._format = format
-        self.work = folder / f"{WORK}-{_digest(sorted(identity.items()), self.samples, format)}"
+        self.work = folder / f"{WORK}-{_digest(sorted(identity.items()), self.samples, format, is_whole)}"
         """Where this call works."""
         self._check()
 
@@ -55,7 +68,7 @@ class Workplace:
             strange = sorted(path.name for path in self.folder.iterdir() if path.name[0] != ".")[:3]
         except OSError as error:
             raise RunUnusable(f"to={str(self.folder)!r} cannot be used: {error.strerror or error}") from error
-        if strange and not (self.folder / manifest.NAME).is_file() and not list(self._works()):
+        if strange and not manifest.is_there(self.folder) and not list(self._works()):
             raise BadCall(
                 f"to={str(self.folder)!r} holds files that are not a prepared set: {', '.join(strange)}; "
                 "give another folder"
@@ -72,6 +85,7 @@ class Workplace:
             and found.samples is not None
             and (found.identity, found.format, found.samples) == (self.identity, self._format, self.samples)
             and not found.damaged
+            and not (self._is_whole and any(piece.faults for piece in found.pieces))
             and all((self.folder / name).exists() for name in stores.files(found.form, found.format))
         )
 
@@ -149,7 +163,7 @@ class Workplace:
             form = _form(other) if other != self.work and _text(other / IDENTITY) == self._mark else None
             if form is not None and preparing.write_form(self.work, form) == form:
                 kept |= _unfinished(other)
-        return kept
+        return {key: one for key, one in kept.items() if not (self._is_whole and one.faults)}
 
     @property
     def _mark(self) -> str:
@@ -186,7 +200,7 @@ def _is_sound(work: Path) -> bool:
         return not written
 
     def is_sound(piece: Piece) -> bool:
-        return preparing.kept_rows(_kept(work, piece), form) is not None
+        return preparing.is_sound(_kept(work, piece), form)
 
     with ThreadPoolExecutor(thread_name_prefix="tenfold-verify") as threads:
         return all(threads.map(is_sound, written))
@@ -208,7 +222,7 @@ def _made(work: Path) -> tuple[list[Piece], bool]:
 
 
 def _kept(work: Path, piece: Piece) -> Kept:
-    home, place = (work, piece.start) if piece.in_place else (preparing.apart_of(work, piece.start), 0)
+    home, place = (work, piece.start) if piece.in_place else (apart_of(work, piece.start), 0)
     return Kept(str(home), "raw", place, piece.rows, piece.crc, manifest.relative(piece))
 
 
