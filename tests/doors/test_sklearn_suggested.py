@@ -10,6 +10,7 @@ import sklearn_builds
 import torch._dynamo  # noqa: F401  # sets a variable of the environment, now rather than in a test
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.exceptions import FitFailedWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -64,6 +65,28 @@ def test_pruned_candidates_go_on_and_end_as_if_trained_at_once(iris: tuple[Any, 
     whole = GridSearch(estimator, {f"{prefix}lr": [rate]}, cv=3, progress=False).fit(*iris)
     assert search.cv_results_["mean_test_score"][-1] == pytest.approx(whole.best_score_, abs=1e-6)
     assert search.best_estimator_.score(*iris) > 0.5
+
+
+@pytest.mark.filterwarnings("ignore:One or more of the test scores are non-finite")
+def test_rounds_that_fail_as_a_whole_are_candidates_that_failed(iris: tuple[Any, Any]) -> None:
+    def build(n_features: int, n_classes: int, width: int) -> Any:
+        if width > 4:
+            raise RuntimeError("too wide")
+        return sklearn_builds.torch_classes(n_features, n_classes, width=width)
+
+    def scores(estimator: Any, x: Any, y: Any) -> dict[str, float]:
+        return {"right": estimator.score(x, y)}
+
+    more: dict[str, Any] = {"cv": 2, "at_once": 1, "engine": "serial", "progress": False}
+    estimator = TorchClassifier(build, random_state=0)
+    for scoring, name in ((None, "score"), (scores, "right")):
+        search = Search(estimator, {"width": [8, 3, 9]}, scoring=scoring, refit=name, **more)
+        with pytest.warns(FitFailedWarning, match=r"(?s)4 fits failed out of a total of 6.*too wide"):
+            search.fit(*iris)
+        assert search.best_params_ == {"width": 3}
+        assert list(numpy.isnan(search.cv_results_[f"mean_test_{name}"])) == [True, False, True]
+    with pytest.raises(ValueError, match=r"(?s)All the 4 fits failed.*too wide"):
+        Search(estimator, {"width": [8, 9]}, **more).fit(*iris)
 
 
 def test_everything_that_cannot_work_is_one_message(iris: tuple[Any, Any]) -> None:

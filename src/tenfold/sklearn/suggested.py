@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 from sklearn.model_selection._search import BaseSearchCV
+from sklearn.model_selection._validation import _insert_error_scores, _warn_or_raise_about_fit_failures
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
@@ -19,6 +20,7 @@ from tenfold.search.suggestions import Suggestions
 from tenfold.search.trial import End
 from tenfold.sklearn import placing
 from tenfold.sklearn.estimator import Estimator
+from tenfold.sklearn.gathering import Call
 from tenfold.sklearn.search import Evaluate, Searching
 from tenfold.work.leg import Leg, Why
 
@@ -132,11 +134,19 @@ class Search(Searching, BaseSearchCV):  # type: ignore[misc]
         course = Course(suggested, decides, Legs(None, folds=None, numbered=True), trials=self.trials, sign=-1)
         most = self.at_once or suggestions.at_once(sampler)
         folds = Folds(self._checked_cv_orig)
-        with placing.on_rungs(epochs) as rungs:
-            while legs := _next(course, most):
-                if rungs is not None:
-                    rungs.trials = [leg.trial for leg in legs]
-                self._tell(course, legs, evaluate(self._candidates(legs), cv=folds))
+        self._rounds = Rounds(self.error_score)
+        try:
+            with placing.on_rungs(epochs) as rungs:
+                while legs := _next(course, most):
+                    if rungs is not None:
+                        rungs.trials = [leg.trial for leg in legs]
+                    self._tell(course, legs, evaluate(self._candidates(legs), cv=folds))
+            self._rounds.close()
+        finally:
+            del self._rounds
+
+    def _run(self, calls: Sequence[Call]) -> list[Any]:
+        return self._rounds.taken(super()._run(calls))
 
     def _candidates(self, legs: Sequence[Leg]) -> list[dict[str, Any]]:
         if self._pruned is None:
@@ -145,8 +155,9 @@ class Search(Searching, BaseSearchCV):  # type: ignore[misc]
         return [{**leg.params, name: leg.stop or most} for leg in legs]
 
     def _tell(self, course: Course, legs: Sequence[Leg], results: Mapping[str, Any]) -> None:
-        metric = self.refit if isinstance(self.refit, str) else "score"
-        column = f"mean_test_{metric}"
+        column = f"mean_test_{self.refit}"
+        if column not in results:
+            column = "mean_test_score"  # of one metric, whatever it is called; or no fit has told yet which there are
         if column not in results:
             raise BadCall(f"refit={self.refit!r}: with several metrics, say which one is looked for, by its name")
         for leg, score in zip(legs, results[column][-len(legs) :], strict=True):
@@ -166,6 +177,37 @@ class Search(Searching, BaseSearchCV):  # type: ignore[misc]
         arrived = numpy.array([params[name] == most for params in results["params"]])
         scores = numpy.where(arrived, results[f"mean_test_{refit_metric}"], -numpy.inf)
         return int(numpy.nanargmax(scores))
+
+
+class Rounds:
+    """What became of the fits of all rounds.
+
+    scikit-learn judges each round by itself: one in which every fit has failed would end the search, and the last round
+    is often one of a single candidate. So it is not told of failures before the end, and then of all at once.
+    """
+
+    def __init__(self, error_score: float | str) -> None:
+        self._error_score = error_score
+        self._every: list[dict[str, Any]] = []
+        self._errors: list[str | None] = []
+
+    def taken(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The results of one round, none of which says that it has failed."""
+        self._every += found
+        self._errors += [result["fit_error"] for result in found]
+        self._say(self._errors)
+        _insert_error_scores(self._every, self._error_score)  # a failed fit cannot know which metrics a function has
+        self._say([None] * len(self._every))
+        return found
+
+    def close(self) -> None:
+        """Warn of those that failed; raise where all did."""
+        self._say(self._errors)
+        _warn_or_raise_about_fit_failures(self._every, self._error_score)
+
+    def _say(self, errors: Sequence[str | None]) -> None:
+        for result, error in zip(self._every, errors, strict=True):
+            result["fit_error"] = error
 
 
 class Folds:
