@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -125,6 +126,37 @@ def test_a_population_of_models() -> None:
         assert trial.result.history["loss"][6:] != donor.result.history["loss"][6:]
         assert trial.result.params["lr"] == trial.params["lr"] != donor.params["lr"]
     assert study.trials[0].result.how.startswith("fused")
+
+
+@pytest.mark.parametrize("more", [{"pruner": "asha"}, {"sampler": tenfold.Pbt(every=3)}], ids=["asha", "pbt"])
+@pytest.mark.parametrize("how", ["auto", "alone"])
+def test_what_models_went_on_from_is_let_go(how: str, more: dict[str, Any], tmp_path: Path) -> None:
+    """Stopped at any moment, the study finds what it needs; at its end, the weights of each trial are what is left."""
+    log = tmp_path / "log"
+
+    def logged(lr: float) -> Any:
+        built = log.read_text() if log.exists() else ""
+        log.write_text(built + "b")
+        if len(built) in range(3, 13, 2):
+            raise KeyboardInterrupt
+        return build(lr)
+
+    fit, call = fit_of(build=logged, validation=0.25, how=how), {"trials": 8, "run": tmp_path / "run", **more}
+    for _ in range(5):
+        with pytest.raises(KeyboardInterrupt):
+            tune(fit, **call)
+    whole = tune(fit_of(validation=0.25, how=how), trials=8, **more)
+    for study in (tune(fit, **call), tune(fit, **call), whole):
+        assert [trial.params for trial in study.trials] == [trial.params for trial in whole.trials]
+        kept = {place for trial in study.trials for place in trial.places}
+        assert 0 < len(kept) < len(study.results)
+        for place, result in enumerate(study.results):
+            assert result.saved is None
+            assert len(result.weights) == (4 if place in kept else 0)
+        for trial, same in zip(study.trials, whole.trials, strict=True):
+            check_same(trial.result, same.result)
+        with pytest.raises(BadCall, match="the weights of this leg were not kept: its trial has gone on"):
+            study.results[min(set(range(len(study.results))) - kept)].model()
 
 
 def test_a_population_of_models_of_several_shapes() -> None:

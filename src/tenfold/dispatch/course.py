@@ -2,12 +2,14 @@
 
 Legs are asked for in a fixed order, and told of in that order: so a study is the same whoever finishes first, and one
 that is repeated goes through what is in the journal and then on. Nothing here decides; the course does.
+
+What a leg brought back to go on from is let go when it is of no use any more: it is several times the model.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -49,13 +51,16 @@ class CourseFeed(Feed):
         cut: Callable[[dict[int, Leg]], list[list[int]]],
         read: Callable[[Leg, Outcome], End],
         told: Callable[[], None],
+        lighter: Callable[[Any, bool], Any] | None,
     ) -> None:
+        """`lighter(value, last)`: what to keep of a value that nobody goes on from; None for all of it."""
         super().__init__((), journal, resumable=resumable)
         self._course = course
         self._manner = manner
         self._cut = cut
         self._end = read
         self._told = told
+        self._lighter = lighter
         self._legs: list[Leg] = []
         self._turns: deque[tuple[int, list[int]]] = deque()  # trials under way, with the places of their legs
         self._settled: set[int] = set()
@@ -130,8 +135,29 @@ class CourseFeed(Feed):
         for index, reason in alone.items():
             self._legs[index] = replace(fresh.pop(index), alone=reason)
         self._groups += [*self._cut(fresh), *([index] for index in alone)]
+        self._let_go(self._course.spent, last=False)
+        self._course.spent.clear()
         if not self._turns:
             self.exhausted = True
+
+    def close(self) -> None:
+        """Nothing comes any more, and nobody goes on."""
+        self._course.close()
+        self._let_go(self._course.spent, last=False)
+        self._let_go([place for t in self._course.trials if t.state == "pruned" for place in t.places], last=True)
+        self._journal.commit()
+
+    def _let_go(self, places: Iterable[int], *, last: bool) -> None:
+        """Of these, and in one go of those that were done together."""
+        lighter = self._lighter
+        left = sorted(places)
+        while lighter is not None and left:
+            block = self._journal.block(left[0])
+            own = {place for place in left if place <= block[-1].index}
+            left = left[len(own) :]
+            kept = [lighter(one.value, last) if one.index in own else one.value for one in block]
+            if any(now is not one.value for now, one in zip(kept, block, strict=True)):
+                self._journal.replace(block[0].index, kept)
 
     def _why_alone(self, leg: Leg) -> str | None:
         """Why none of its trial's can be run with others. In a population, it may have become another model since."""

@@ -110,7 +110,7 @@ def tune(
         course = _course(wanted, suggested, seed, call, {(leg.trial, leg.start) for leg in known})
         feed = _feed(wanted, course, call)
         call.run(lambda: _crew(wanted, call), feed)
-        course.close()
+        feed.close()
         call.journal.set_meta(count=str(feed.drawn))
         if isinstance(wanted.task, Fits) and not any(trial.state == "failed" for trial in course.trials):
             wanted.task.finished(Path(call.job.folder) / SHARED)
@@ -192,7 +192,10 @@ def _feed(wanted: Wanted, course: Course, call: Call) -> CourseFeed:
     manner = Manner(at_once, whole=together and not wanted.asynchronous, in_order=not wanted.asynchronous)
     resumable = call.journal.folder is not None
     read = wanted.objective.read
-    return CourseFeed(course, call.journal, manner, resumable=resumable, cut=groups, read=read, told=told)
+    lighter = task.lighter if isinstance(task, Fits) else None
+    return CourseFeed(
+        course, call.journal, manner, resumable=resumable, cut=groups, read=read, told=told, lighter=lighter
+    )
 
 
 def _crew(wanted: Wanted, call: Call) -> Crew:
