@@ -23,7 +23,7 @@ from torch import nn
 
 import tenfold
 from tenfold.errors import BadCall
-from tenfold.sklearn import TorchClassifier, TorchRegressor
+from tenfold.sklearn import GridSearch, TorchClassifier, TorchRegressor
 from tenfold.sklearn.making import Maker
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -59,6 +59,20 @@ def test_parameters_of_build_are_parameters_of_the_estimator() -> None:
     assert clone(estimator).get_params()["lr"] == 0.25
     with pytest.raises(AttributeError, match="no attribute 'depth'"):
         estimator.depth
+
+
+def test_another_build_has_defaults_of_its_own() -> None:
+    def other(n_features: int, n_classes: int, lr: float = 0.5) -> Any:
+        return builds.torch_classes(n_features, n_classes, lr)
+
+    estimator = TorchClassifier(builds.torch_classes, random_state=0)
+    changed = clone(estimator).set_params(build=other)
+    assert "width" not in changed.get_params()
+    assert changed.get_params()["lr"] == 0.5
+    assert changed.set_params(build=builds.torch_classes, lr=0.2).get_params()["width"] == 16
+    assert clone(changed).set_params(build=other).get_params()["lr"] == 0.2, "what was given stays"
+    search = GridSearch(estimator, {"build": [builds.torch_classes, other]}, cv=2, engine="serial", progress=False)
+    assert search.fit(X, NAMES).cv_results_["mean_test_score"].min() > 0
 
 
 def test_an_unknown_parameter_is_refused_with_those_that_exist() -> None:
