@@ -109,6 +109,7 @@ def test_build_is_told_about_the_data_and_the_training() -> None:
     ("build", "fault"),
     [
         (3, "build=3: expected a function"),
+        (nn.Linear(4, 3), "build=Linear(in_features=4, out_features=3, bias=True) is a model; give the function that"),
         (lambda: nn.Linear(4, 3), "expected (module, loss, optimizer)"),
         (lambda: (nn.Linear(4, 3), nn.CrossEntropyLoss(), 5), "optimizer is of int"),
         (lambda: (nn.LSTM(4, 3), nn.CrossEntropyLoss(), torch.optim.SGD([torch.zeros(1)])), "one output"),

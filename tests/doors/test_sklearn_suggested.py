@@ -98,6 +98,25 @@ def test_everything_that_cannot_work_is_one_message(iris: tuple[Any, Any]) -> No
         Search(SVC(), SPACE, trials=3, sampler="pbt").fit(*iris)
     with pytest.raises(BadCall, match="trials=None"):
         Search(SVC(), SPACE).fit(*iris)
+    with pytest.raises(
+        BadCall, match=r"trials=0: .*at_once=-1: .*below the second.*sampler='best'.*refit=True: with sev"
+    ):
+        Search(SVC(), {"C": tenfold.uniform(1, 0)}, trials=0, at_once=-1, sampler="best", scoring=["accuracy"]).fit(
+            *iris
+        )
+    for jobs in ("a", 0, -2):
+        with pytest.raises(BadCall, match=f"n_jobs={jobs!r}: expected a whole number above 0; None or -1"):
+            Search(SVC(), SPACE, trials=2, n_jobs=jobs).fit(*iris)  # type: ignore[arg-type]
+
+
+def test_epochs_are_the_pruners(iris: tuple[Any, Any]) -> None:
+    estimator: Any = TorchClassifier(sklearn_builds.torch_classes, fit_kwargs={"epochs": 9})
+    told = r"fit_kwargs=\{'epochs': 9\}: with pruner=, give epochs= instead"
+    with pytest.raises(BadCall, match=told):
+        Search(estimator, {"lr": [0.1]}, pruner="asha").fit(*iris)
+    pipeline = make_pipeline(StandardScaler(), estimator)
+    with pytest.raises(BadCall, match=f"torchclassifier__epochs: with pruner=, epochs are the estimator's; {told}"):
+        Search(pipeline, {"torchclassifier__epochs": [2, 3]}, pruner="asha").fit(*iris)
 
 
 def test_several_metrics_need_the_one_that_is_looked_for(iris: tuple[Any, Any]) -> None:
@@ -105,4 +124,4 @@ def test_several_metrics_need_the_one_that_is_looked_for(iris: tuple[Any, Any]) 
     search = Search(SVC(), SPACE, trials=3, scoring=scoring, refit="f1_macro", cv=3, progress=False).fit(*iris)
     assert search.best_score_ == max(search.cv_results_["mean_test_f1_macro"])
     with pytest.raises(BadCall, match="say which one"):
-        Search(SVC(), SPACE, trials=3, scoring=scoring, refit=False, cv=3, progress=False).fit(*iris)
+        Search(SVC(), SPACE, trials=3, scoring=scoring, refit=False).fit(*iris)

@@ -157,6 +157,15 @@ def _sampler(wanted: Any, seed: int) -> Any:
         raise missing(f"what sampler={wanted!r} needs ({error})", "tune") from error
 
 
+def faults(**counts: Any) -> list[str]:
+    """What is wrong with numbers of trials or steps, in words."""
+    return [
+        f"{name}={value!r}: expected a whole number above 0"
+        for name, value in counts.items()
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1)
+    ]
+
+
 def check(wanted: Any, space: Space | None, trials: Any, objectives: int, *, besides: Sequence[str] = ()) -> list[str]:
     """What is wrong with a sampler for a space, in words; of a space that is wrong itself, nothing is asked.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy
@@ -15,7 +15,7 @@ from tenfold.errors import BadCall
 from tenfold.search import pruners, suggestions
 from tenfold.search.course import Search as Course
 from tenfold.search.legs import Legs
-from tenfold.search.space import Space
+from tenfold.search.space import Space, checked
 from tenfold.search.suggestions import Suggestions
 from tenfold.search.trial import End
 from tenfold.sklearn import placing
@@ -93,12 +93,11 @@ class Search(Searching, BaseSearchCV):  # type: ignore[misc]
 
     def _look(self) -> None:
         """Refuse what cannot work, all of it in one message."""
-        space = Space(self.space)
+        faults = suggestions.faults(trials=self.trials, at_once=self.at_once)
+        space = checked(self.space, faults)
         pruner = pruners.chosen(self.pruner)
-        faults = [
-            *suggestions.check(suggestions.chosen(self.sampler, space, self.trials), space, self.trials, 1),
-            *pruners.check(pruner),
-        ]
+        faults += suggestions.check(suggestions.chosen(self.sampler, space, self.trials), space, self.trials, 1)
+        faults += pruners.check(pruner)
         if pruner is not None and not isinstance(pruner, pruners.Asha | pruners.Hyperband):
             faults.append(f"pruner={self.pruner!r}: a search compares candidates between epochs; 'asha', 'hyperband'")
         if pruner is not None and self._ours is None:
@@ -106,8 +105,22 @@ class Search(Searching, BaseSearchCV):  # type: ignore[misc]
                 f"pruner={self.pruner!r}: {type(self.estimator).__name__} cannot go on from where it was; "
                 "take a KerasClassifier, or leave pruner= out"
             )
+        elif pruner is not None:
+            faults += self._faults_of_epochs(space)
+        if isinstance(self.scoring, list | tuple | dict | Set) and not isinstance(self.refit, str):
+            faults.append(f"refit={self.refit!r}: with several metrics, say which one is looked for, by its name")
         if faults:
             raise BadCall("; ".join(faults))
+
+    def _faults_of_epochs(self, space: Space | None) -> list[str]:
+        """How many there are is up to the pruner, and must be known to it."""
+        assert self._ours is not None
+        name = self._ours[0]
+        last = self.estimator.steps[-1][1] if isinstance(self.estimator, Pipeline) else self.estimator
+        found = [f"space: {name}: with pruner=, epochs are the estimator's"] if space and name in space.names else []
+        if "epochs" in (last.fit_kwargs or {}):
+            found.append(f"fit_kwargs={dict(last.fit_kwargs)!r}: with pruner=, give epochs= instead")
+        return found
 
     @property
     def _ours(self) -> tuple[str, int] | None:

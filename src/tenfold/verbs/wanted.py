@@ -16,7 +16,7 @@ from tenfold.search.fits import Fits
 from tenfold.search.objective import Objective
 from tenfold.search.objective import objective as reading
 from tenfold.search.population import Pbt
-from tenfold.search.space import Space
+from tenfold.search.space import Space, checked
 from tenfold.search.trying import Trying
 
 
@@ -91,10 +91,8 @@ def look(
 ) -> Wanted:
     """From the arguments of `tenfold.tune`. What is wrong with them is one message, with the faults of `others`."""
     faults = [] if callable(task) else [f"task={task!r}: expected a Fit, or a function of a dict of parameters"]
-    for name, value in (("trials", trials), ("steps", steps), ("at_once", at_once)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            faults.append(f"{name}={value!r}: expected a whole number above 0")
-    found = _space(space, faults)
+    faults += suggestions.faults(trials=trials, steps=steps, at_once=at_once)
+    found = checked(space, faults)
     sampler = Pbt() if sampler == "pbt" else suggestions.chosen(sampler, found, trials)
     fit = task if isinstance(task, Fit) else None
     looked_for, wrong = reading(objective, direction, _default_objective(fit, cv))
@@ -128,14 +126,6 @@ def look(
         at_once=at_once or (suggestions.EVERYTHING if isinstance(sampler, Pbt) else suggestions.at_once(sampler)),
         asynchronous=asynchronous,
     )
-
-
-def _space(given: Any, faults: list[str]) -> Space | None:
-    try:
-        return Space(given)
-    except BadCall as error:
-        faults.append(str(error))
-        return None
 
 
 def _folds(fit: Fit | None, cv: Any, seed: int, faults: list[str]) -> list[folding.Fold] | None:
