@@ -95,8 +95,13 @@ def look(
     found = checked(space, faults)
     sampler = Pbt() if sampler == "pbt" else suggestions.chosen(sampler, found, trials)
     fit = task if isinstance(task, Fit) else None
-    looked_for, wrong = reading(objective, direction, _default_objective(fit, cv))
+    scored = fit is not None and (fit.validation is not None or fit.validation_columns is not None or cv is not None)
+    default = None if fit is None else "val_loss" if scored else "loss"
+    looked_for, wrong = reading(objective, direction, default)
     faults += wrong
+    if fit is not None and not scored:
+        unscored = [name for name in looked_for.names if isinstance(name, str) and name.startswith("val_")]
+        faults += [f"objective={name!r}: nothing is scored; give the Fit a validation=, or cv=" for name in unscored]
     if fit is not None and steps is not None:
         faults.append(f"steps={steps!r}: a Fit has its epochs; steps= is for functions")
     steps = fit.epochs if fit is not None else steps
@@ -158,13 +163,6 @@ def _faults_together(
     if isinstance(pruner, pruners.Patience) and fit is not None and fit.stopping is not None:
         found.append("pruner=Patience: the Fit has an EarlyStopping already; leave one of them out")
     return found
-
-
-def _default_objective(fit: Fit | None, cv: Any) -> str | None:
-    if fit is None:
-        return None
-    scored = fit.validation is not None or fit.validation_columns is not None or cv is not None
-    return "val_loss" if scored else "loss"
 
 
 def _patient(fit: Fit, pruner: pruners.Patience, looked_for: Objective) -> Fit:
