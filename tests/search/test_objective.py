@@ -159,7 +159,7 @@ def test_what_is_no_objective(names: Any, directions: Any, told: str) -> None:
 def test_more_is_better_of_what_nobody_has_named(value: Any, reported: Any) -> None:
     tried = Tried(value, "finished", len(reported), list(reported), None, False)
     guessed, _ = objective(None, None, None)
-    with pytest.raises(BadCall, match="the task tells 'accuracy', of which more is better.*say objective='accuracy'"):
+    with pytest.raises(BadCall, match=r"the task tells 'accuracy', of which more is better.*say objective='accuracy'"):
         guessed.read(LEG, outcome(tried))
     said, _ = objective(None, "minimize", None)
     assert said.read(LEG, outcome(tried)).values == (0.5,)
