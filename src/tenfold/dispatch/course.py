@@ -99,6 +99,7 @@ class CourseFeed(Feed):
     def decline(self, index: int, item: Any, reason: str) -> None:
         """A leg that cannot be run with others, and so none of its trial's."""
         self._loners[item.trial] = item.params, reason
+        self.declined[index] = reason
         self._legs[index] = replace(item, state=None, alone=reason)
         self._groups.append([index])
 

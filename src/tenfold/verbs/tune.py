@@ -17,7 +17,7 @@ from tenfold.dispatch.pair import Pair
 from tenfold.dispatch.results import Results
 from tenfold.dispatch.study import Study, shown
 from tenfold.engines import Crew
-from tenfold.fuse.fit import Fit
+from tenfold.fuse.fit import ONLY_ON_JAX, Fit
 from tenfold.fuse.result import FitResult
 from tenfold.plan.groups import cut
 from tenfold.search import pruners
@@ -119,6 +119,7 @@ def tune(
         call.journal, feed.drawn, seconds=call.watch.seconds, workers=len(call.plan.seats), received=received
     )
     _tell_repeated(course.trials)
+    _tell_backend(feed.declined.values())
     refit = _refit(wanted.task, seed) if isinstance(wanted.task, Fits) and wanted.folds else None
     return Study(course.trials, wanted.objective, suggested, results, refit)
 
@@ -129,6 +130,16 @@ def _tell_repeated(trials: list[Trial]) -> None:
         warnings.warn(
             f"{count} of {len(trials)} trials began again from their first step where they were to go on. The results "
             "are right, but it took longer: keep a checkpoint in tenfold.here().folder, and go on from what is there",
+            stacklevel=3,
+        )
+
+
+def _tell_backend(reasons: Collection[str]) -> None:
+    told = next((reason for reason in reasons if reason.endswith(ONLY_ON_JAX)), None)
+    if told is not None:
+        warnings.warn(
+            f"{told}. Each was trained alone, from other initial weights than in workers: this study is another one than "
+            "on engines with processes. Set KERAS_BACKEND=jax before Keras is imported for the same",
             stacklevel=3,
         )
 
