@@ -236,7 +236,9 @@ def test_folds_are_trained_together_and_their_mean_counts(pruner: Any) -> None:
 def test_the_model_of_the_best_trial_is_trained_on_all_rows() -> None:
     study = tune(fit_of(epochs=3), cv=3, trials=2)
     expected = trained(fit_of(epochs=3), {**study.best.params, "seed": study.best.result[0].params["seed"]})
-    for name, value in study.best.model.state_dict().items():
+    model = study.best.model
+    assert study.best._refitted is not None, "it is trained once"
+    for name, value in model.state_dict().items():
         numpy.testing.assert_allclose(value, expected.weights[name], rtol=1e-4, atol=1e-6)  # type: ignore[call-overload]
 
 

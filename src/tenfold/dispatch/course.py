@@ -33,6 +33,8 @@ class Manner:
     """The next are asked for when all of those have ended: they go together."""
     in_order: bool
     """Trials are told of in the order in which they were asked for."""
+    again: bool = False
+    """Those that have failed in an earlier call are run again: what comes next does not depend on them."""
 
 
 _NONE = Leg(-1, {}, None)  # was under way when the study was stopped, and has lost its place
@@ -66,7 +68,7 @@ class CourseFeed(Feed):
         self._settled: set[int] = set()
         self._groups: deque[list[int]] = deque()
         self._loners: dict[int, tuple[dict[str, Any], str]] = {}  # trials that cannot be run with others, and why
-        self._known = known_legs(journal) if resumable else {}
+        self._known = known_legs(journal, ok=True if manner.again else None) if resumable else {}
         self._places = {} if manner.in_order else {_key(leg): index for index, leg in self._known.items() if leg}
         if self._places:
             self.drawn = max(self._known) + 1
@@ -202,12 +204,12 @@ class CourseFeed(Feed):
         return index
 
 
-def known_legs(journal: Journal) -> dict[int, Leg | None]:
-    """What an earlier call has done, failures included: a study does not try again what failed.
+def known_legs(journal: Journal, *, ok: bool | None = None) -> dict[int, Leg | None]:
+    """What an earlier call has done, failures included: a study that has learned from them does not try again.
 
     None for a leg that was too large to keep, or cannot be opened here.
     """
-    outcomes = journal.outcomes()
+    outcomes = journal.outcomes(ok=ok)
     return {outcome.index: outcome.item if isinstance(outcome.item, Leg) else None for outcome in outcomes}
 
 

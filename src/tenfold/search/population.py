@@ -77,7 +77,7 @@ class Population:
         self._settings = settings
         self._count = trials
         self._steps = steps
-        self._every = settings.every or max(1, steps // 5)
+        self._every = settings.every or -(-steps // 5)
         self._made = legs
         self._sign = sign
         self._random = random.Random(seed)

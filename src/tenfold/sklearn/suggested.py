@@ -97,7 +97,7 @@ class Search(Searching, BaseSearchCV):  # type: ignore[misc]
         space = checked(self.space, faults)
         pruner = pruners.chosen(self.pruner)
         faults += suggestions.check(suggestions.chosen(self.sampler, space, self.trials), space, self.trials, 1)
-        faults += pruners.check(pruner)
+        faults += pruners.check(pruner, self._ours[1] if self._ours is not None else None)
         if pruner is not None and not isinstance(pruner, pruners.Asha | pruners.Hyperband):
             faults.append(f"pruner={self.pruner!r}: a search compares candidates between epochs; 'asha', 'hyperband'")
         if pruner is not None and self._ours is None:

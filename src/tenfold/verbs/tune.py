@@ -26,7 +26,7 @@ from tenfold.search.fits import Fits
 from tenfold.search.legs import Legs
 from tenfold.search.objective import Objective
 from tenfold.search.population import Pbt, Population
-from tenfold.search.suggestions import Suggestions
+from tenfold.search.suggestions import Suggestions, is_informed
 from tenfold.search.trial import Trial
 from tenfold.verbs import grouped
 from tenfold.verbs.call import Call, Settings, opened
@@ -138,7 +138,7 @@ def _tell_backend(reasons: Collection[str]) -> None:
     told = next((reason for reason in reasons if reason.endswith(ONLY_ON_JAX)), None)
     if told is not None:
         warnings.warn(
-            f"{told}. Each was trained alone, from other initial weights than in workers: this study is another one than "
+            f"{told}. Each was trained alone, from other initial weights: this study is another one than "
             "on engines with processes. Set KERAS_BACKEND=jax before Keras is imported for the same",
             stacklevel=3,
         )
@@ -200,7 +200,9 @@ def _feed(wanted: Wanted, course: Course, call: Call) -> CourseFeed:
         call.watch.headline = headline(course.trials, wanted.objective)
 
     at_once = min(wanted.at_once, 2 * workers) if wanted.asynchronous and not together else wanted.at_once
-    manner = Manner(at_once, whole=together and not wanted.asynchronous, in_order=not wanted.asynchronous)
+    in_order = not wanted.asynchronous
+    again = in_order and wanted.pruner is None and not (isinstance(wanted.sampler, Pbt) or is_informed(wanted.sampler))
+    manner = Manner(at_once, whole=together and in_order, in_order=in_order, again=again)
     resumable = call.journal.folder is not None
     read = wanted.objective.read
     lighter = task.lighter if isinstance(task, Fits) else None

@@ -110,7 +110,7 @@ def look(
     else:
         faults += suggestions.check(sampler, found, trials, len(looked_for.names), besides=["pbt"])
     pruner = pruners.chosen(pruner)
-    faults += pruners.check(pruner)
+    faults += pruners.check(pruner, steps)
     faults += _faults_together(fit, pruner, sampler, cv, steps, looked_for)
     parts = _folds(fit, cv, seed if isinstance(seed, int) and seed >= 0 else 0, faults)
     faults += others
