@@ -406,6 +406,21 @@ def test_what_failed_is_run_again_where_nobody_has_learned_from_it(more: dict[st
     assert len(begun.read_text()) == (3 if more else 4)
 
 
+@pytest.mark.parametrize(
+    "more", [{"at_once": 2}, {"sampler": "qmc"}, {"sampler": optuna.samplers.TPESampler()}], ids=str
+)
+def test_a_study_can_be_made_longer_and_not_shorter(more: dict[str, Any], tmp_path: Path) -> None:
+    log, space = tmp_path / "log", {"x": tenfold.uniform(0.1, 0.9)}
+    task, call = tasks.training(log, checkpoint=False), {"run": tmp_path / "run", **more}
+    first = tune(task, space, trials=11, **call)
+    longer = tune(task, space, trials=14, **call)
+    assert set(tasks.done(log).values()) == {1}, "no step is done twice"
+    assert tasks.told(longer)[:11] == tasks.told(first)
+    assert tasks.told(longer) == tasks.told(tune(task, space, trials=14, **more))
+    with pytest.raises(RunDiffers, match="trials=11, and there were 14; a study can be made longer"):
+        tune(task, space, trials=11, **call)
+
+
 def test_another_study_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     task = tasks.training(tmp_path / "log", checkpoint=True)
     space = {"x": [0.1, 0.2], "f": [len, abs]}

@@ -17,6 +17,7 @@ from tenfold.dispatch.pair import Pair
 from tenfold.dispatch.results import Results
 from tenfold.dispatch.study import Study, shown
 from tenfold.engines import Crew
+from tenfold.errors import RunDiffers
 from tenfold.fuse.fit import ONLY_ON_JAX, Fit
 from tenfold.fuse.result import FitResult
 from tenfold.plan.groups import cut
@@ -101,6 +102,7 @@ def tune(
     )
     _try_one(wanted, seed)
     with opened("tune", wanted.task, settings, total=None, on_error="collect", parts=wanted.parts()) as call:
+        _check_length(call, wanted.trials)
         call.journal.set_meta(objective=wanted.objective.to_json(), space=wanted.space.to_json())
         known = [leg for leg in known_legs(call.journal).values() if leg is not None] if asynchronous else []
         begun = {leg.trial: leg.params for leg in known if leg.start == 0}
@@ -155,6 +157,18 @@ def _try_one(wanted: Wanted, seed: int) -> None:
 # -- running ----------------------------------------------------------------------------------------------------------
 
 
+def _check_length(call: Call, trials: int | None) -> None:
+    """A study may become longer; of a shorter one, the folder would tell what it does not have."""
+    before = call.journal.meta("trials")
+    if before is not None and trials is not None and (before == "None" or int(before) > trials):
+        had = "all" if before == "None" else before
+        raise RunDiffers(
+            f"the run differs: trials={trials}, and there were {had}; a study can be made longer. "
+            "Give run= another folder, or fresh=True to start this one anew"
+        )
+    call.journal.set_meta(trials=str(trials))
+
+
 def _forget_files(call: Call, begun: Collection[int]) -> None:
     """Of trials that were under way when the study was stopped: without an order, others are suggested for them."""
     folder = Path(call.job.folder)
@@ -201,7 +215,7 @@ def _feed(wanted: Wanted, course: Course, call: Call) -> CourseFeed:
 
     at_once = min(wanted.at_once, 2 * workers) if wanted.asynchronous and not together else wanted.at_once
     in_order = not wanted.asynchronous
-    again = in_order and wanted.pruner is None and not (isinstance(wanted.sampler, Pbt) or is_informed(wanted.sampler))
+    again = wanted.plain and not is_informed(wanted.sampler)
     manner = Manner(at_once, whole=together and in_order, in_order=in_order, again=again)
     resumable = call.journal.folder is not None
     read = wanted.objective.read

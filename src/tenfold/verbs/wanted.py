@@ -50,12 +50,17 @@ class Wanted:
         """What suggests."""
         return "random" if isinstance(self.sampler, Pbt) else self.sampler
 
+    @property
+    def plain(self) -> bool:
+        """Trials are suggested one after the other and run to their end: how many there are makes none another."""
+        return not (self.asynchronous or self.pruner is not None or isinstance(self.sampler, Pbt))
+
     def parts(self) -> dict[str, str]:
         """What identifies the study besides its task."""
         named = self.sampler if isinstance(self.sampler, str | Pbt) else type(self.sampler).__name__
         return {
             "space": _identity(self.space.given),
-            "trials": str(self.trials),
+            "trials": "any" if self.plain else str(self.trials),
             "steps": str(self.steps),
             "objective": str(self.objective),
             "sampler": str(named),
