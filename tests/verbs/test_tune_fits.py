@@ -279,6 +279,11 @@ def test_a_fold_that_diverges_does_not_end_the_study() -> None:
         (1, {}, "cv=1: expected from 2 to 60"),
         ([([0, 1], [2]), ([0], [60])], {}, "cv=: held-out rows of fold 1: rows from 60 to 60 of 60"),
         (3, {"pruner": "median"}, "pruner=Median with cv=: folds would be stopped one by one"),
+        (
+            None,
+            {"objective": "val_accuracy"},
+            "objective='val_accuracy': nothing is scored; give the Fit a validation=",
+        ),
         (None, {"steps": 5}, "steps=5: a Fit has its epochs"),
         (None, {"space": {"lr": [1], "rate": [1]}}, "unexpected keyword argument 'rate'"),
     ],

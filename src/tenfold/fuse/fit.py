@@ -25,9 +25,9 @@ from tenfold.work.leg import Leg
 How = Literal["auto", "fused", "looped", "alone"]
 
 BACKEND = {"KERAS_BACKEND": "jax"}
+"""What a worker that trains groups has in its environment, whatever the caller has."""
 ONLY_ON_JAX = "only on JAX can models be fused"
 """Ends the reason where a process has Keras on another backend, whose initial weights are other ones."""
-"""What a worker that trains groups has in its environment, whatever the caller has."""
 SHOWN = 3  # faults, of parameter sets that are all wrong in the same way
 MODULES = ("tenfold.fuse.preload",)
 """What its nursery imports."""

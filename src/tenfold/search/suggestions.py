@@ -178,13 +178,15 @@ def _sampler(wanted: Any, seed: int) -> Any:
 
 def _seed(sampler: Any, seed: int) -> None:
     """Where it has none: it would draw one in each process, and a study could not be continued."""
+    samplers = library().samplers
     for value in vars(sampler).values():
-        if isinstance(value, library().samplers.BaseSampler):
-            if isinstance(sampler, library().samplers.QMCSampler) and value._rng._rng is None:
-                sampler._seed = seed  # which was drawn when it was made
-            _seed(value, seed)
-        elif getattr(value, "_rng", sampler) is None:  # Optuna's lazy random state, not yet made
+        if getattr(value, "_rng", sampler) is None:  # Optuna's lazy random state, not yet made
             value.rng.seed(seed)
+        elif isinstance(value, samplers.BaseSampler):
+            own = getattr(value, "_rng", None)
+            if isinstance(sampler, samplers.QMCSampler) and getattr(own, "_rng", sampler) is None:
+                sampler._seed = seed  # was drawn when it was made
+            _seed(value, seed)
 
 
 def faults(**counts: Any) -> list[str]:

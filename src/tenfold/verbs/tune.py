@@ -103,7 +103,8 @@ def tune(
     _try_one(wanted, seed)
     with opened("tune", wanted.task, settings, total=None, on_error="collect", parts=wanted.parts()) as call:
         _check_length(call, wanted.trials)
-        call.journal.set_meta(objective=wanted.objective.to_json(), space=wanted.space.to_json())
+        about = {"objective": wanted.objective.to_json(), "space": wanted.space.to_json()}
+        call.journal.set_meta(trials=str(wanted.trials), **about)
         known = [leg for leg in known_legs(call.journal).values() if leg is not None] if asynchronous else []
         begun = {leg.trial: leg.params for leg in known if leg.start == 0}
         if asynchronous:
@@ -166,7 +167,6 @@ def _check_length(call: Call, trials: int | None) -> None:
             f"the run differs: trials={trials}, and there were {had}; a study can be made longer. "
             "Give run= another folder, or fresh=True to start this one anew"
         )
-    call.journal.set_meta(trials=str(trials))
 
 
 def _forget_files(call: Call, begun: Collection[int]) -> None:

@@ -104,7 +104,7 @@ def look(
     default = None if fit is None else "val_loss" if scored else "loss"
     looked_for, wrong = reading(objective, direction, default)
     faults += wrong
-    if fit is not None and not scored:
+    if fit is not None and found is not None and not scored and "validation_rows" not in found.names:
         unscored = [name for name in looked_for.names if isinstance(name, str) and name.startswith("val_")]
         faults += [f"objective={name!r}: nothing is scored; give the Fit a validation=, or cv=" for name in unscored]
     if fit is not None and steps is not None:
