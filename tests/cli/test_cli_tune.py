@@ -157,6 +157,12 @@ def test_the_table(folder: Path, run: Run) -> None:
     assert 'raise ValueError("three is bad")' in ended.stderr
 
 
+def test_several_objectives(folder: Path, run: Run) -> None:
+    both = ("--objective", "loss", "--objective", "x", "--direction", "maximize")
+    ended = run("tune", "train.py:train", "--space", "space.toml", *both, "--engine", "serial")
+    assert "3 trials, 2 complete, 1 failed, 1 on the front" in ended.stdout
+
+
 def test_json_alone_on_stdout(folder: Path) -> None:
     words = ("--space", "space.toml", "--objective", "loss", "--set", "scale=10", "--run", "runs/a", "--json")
     ended = calls.tenfold(folder, "tune", "train.py:train", *words)

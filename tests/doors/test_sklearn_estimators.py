@@ -23,7 +23,7 @@ from torch import nn
 
 import tenfold
 from tenfold.errors import BadCall
-from tenfold.sklearn import TorchClassifier, TorchRegressor
+from tenfold.sklearn import GridSearch, TorchClassifier, TorchRegressor
 from tenfold.sklearn.making import Maker
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -61,6 +61,20 @@ def test_parameters_of_build_are_parameters_of_the_estimator() -> None:
         estimator.depth
 
 
+def test_another_build_has_defaults_of_its_own() -> None:
+    def other(n_features: int, n_classes: int, lr: float = 0.5) -> Any:
+        return builds.torch_classes(n_features, n_classes, lr)
+
+    estimator = TorchClassifier(builds.torch_classes, random_state=0)
+    changed = clone(estimator).set_params(build=other)
+    assert "width" not in changed.get_params()
+    assert changed.get_params()["lr"] == 0.5
+    assert changed.set_params(build=builds.torch_classes, lr=0.2).get_params()["width"] == 16
+    assert clone(changed).set_params(build=other).get_params()["lr"] == 0.2, "what was given stays"
+    search = GridSearch(estimator, {"build": [builds.torch_classes, other]}, cv=2, engine="serial", progress=False)
+    assert search.fit(X, NAMES).cv_results_["mean_test_score"].min() > 0
+
+
 def test_an_unknown_parameter_is_refused_with_those_that_exist() -> None:
     with pytest.raises(BadCall, match=r"'depth': TorchClassifier has no such parameter, and build takes 'n_features'"):
         classifier().set_params(depth=3)
@@ -95,6 +109,7 @@ def test_build_is_told_about_the_data_and_the_training() -> None:
     ("build", "fault"),
     [
         (3, "build=3: expected a function"),
+        (nn.Linear(4, 3), "build=Linear(in_features=4, out_features=3, bias=True) is a model; give the function that"),
         (lambda: nn.Linear(4, 3), "expected (module, loss, optimizer)"),
         (lambda: (nn.Linear(4, 3), nn.CrossEntropyLoss(), 5), "optimizer is of int"),
         (lambda: (nn.LSTM(4, 3), nn.CrossEntropyLoss(), torch.optim.SGD([torch.zeros(1)])), "one output"),

@@ -50,6 +50,9 @@ def test_without_processes_the_callers_backend_is_used_and_said(tmp_path: Path) 
         fit = tenfold.Fit(fits.in_keras, (fits.X, fits.Y), epochs=1)
         results = tenfold.map(fit, fits.ITEMS[:2], engine="serial", progress=False)
         print(results[0].how, results[0].model())
+        tenfold.tune(fit, {{"lr": [0.1]}}, engine="serial", progress=False)
     """
     ended = scripts.run(tmp_path, text, {"KERAS_BACKEND": "torch"}, seconds=120)
     assert "alone: Keras in this process has the torch backend" in ended.out
+    assert "UserWarning: Keras in this process has the torch backend" in ended.err
+    assert "this study is another one than on engines with processes" in ended.err

@@ -50,6 +50,20 @@ def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]
     found.close()
 
 
+def test_less_of_a_value_may_be_kept(journal: Journal) -> None:
+    journal.add_values(block(0, 3), bodies(["a", "b" * 99, "c"]))
+    journal.add_large(block(3), memoryview(parcel.pack([LARGE, LARGE]).to_bytes()))
+    before = journal.block(0)
+    journal.replace(0, ["a", "b", "c"])
+    journal.replace(3, [[LARGE]])
+    journal.commit()
+    after = journal.block(0)
+    assert [one.value for one in after] == ["a", "b", "c"]
+    assert [(o.started, o.seconds, o.item) for o in after] == [(o.started, o.seconds, o.item) for o in before]
+    (only,) = journal.outcome(3).value
+    np.testing.assert_array_equal(only, LARGE)
+
+
 # -- values -----------------------------------------------------------------------------------------------------------
 
 

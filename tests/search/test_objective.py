@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy
@@ -35,7 +36,9 @@ class Scalar:
         return 2.5
 
 
-@pytest.mark.parametrize("value", [2.5, numpy.float32(2.5), numpy.array([2.5])[0], Scalar(), {"loss": 2.5}])
+@pytest.mark.parametrize(
+    "value", [2.5, numpy.float32(2.5), numpy.array([2.5])[0], numpy.array([[2.5]]), Scalar(), {"loss": 2.5}]
+)
 def test_a_number_or_the_only_one_of_a_dict(value: Any) -> None:
     assert read(value).values == (2.5,)
 
@@ -117,6 +120,11 @@ def test_of_a_fit() -> None:
         ([], None, (("val_loss",), ("minimize",))),
         ("val_accuracy", None, (("val_accuracy",), ("maximize",))),
         ("auc", None, (("auc",), ("maximize",))),
+        ("val_acc1", None, (("val_acc1",), ("maximize",))),
+        ("layer2_loss", None, (("layer2_loss",), ("minimize",))),
+        ("accuracy_loss", None, (("accuracy_loss",), ("minimize",))),
+        ("neg_log_loss", None, (("neg_log_loss",), ("maximize",))),
+        ("neg_accuracy", None, (("neg_accuracy",), ("minimize",))),
         ("val_accuracy", "minimize", (("val_accuracy",), ("minimize",))),
         (["loss", "accuracy"], None, (("loss", "accuracy"), ("minimize", "maximize"))),
         (("loss", "size"), "maximize", (("loss", "size"), ("maximize", "maximize"))),
@@ -143,6 +151,19 @@ def test_names_and_directions(names: Any, directions: Any, expected: Any) -> Non
 def test_what_is_no_objective(names: Any, directions: Any, told: str) -> None:
     _, faults = objective(names, directions, None)
     assert told in "; ".join(faults)
+
+
+@pytest.mark.parametrize(
+    ("value", "reported"), [({"accuracy": 0.5}, ()), (None, [(1, {"accuracy": 0.5, "loss": 1.0})])]
+)
+def test_more_is_better_of_what_nobody_has_named(value: Any, reported: Any) -> None:
+    tried = Tried(value, "finished", len(reported), list(reported), None, False)
+    guessed, _ = objective(None, None, None)
+    with pytest.raises(BadCall, match=r"the task tells 'accuracy', of which more is better.*say objective='accuracy'"):
+        guessed.read(LEG, outcome(tried))
+    said, _ = objective(None, "minimize", None)
+    assert said.read(LEG, outcome(tried)).values == (0.5,)
+    assert guessed.read(LEG, outcome(replace(tried, value=0.25))).values == (0.25,)
 
 
 def test_a_value_that_is_no_number_is_one_for_python() -> None:

@@ -94,6 +94,10 @@ def test_the_worst_quarter_goes_on_from_the_best() -> None:
     assert all(trial.state == "complete" for trial in found.trials)
 
 
+def test_a_fifth_of_all_steps_is_four_exchanges_at_the_most() -> None:
+    assert {step for _, _, step in Played(lambda leg: float(leg.trial), settings=Pbt(), steps=9).taken} == {2, 4, 6, 8}
+
+
 def test_more_can_be_better() -> None:
     found = Played(lambda leg: float(leg.trial), sign=-1)
     assert {trial for trial, _, _ in found.taken} == {0, 1}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy
+import optuna
 import pytest
 import scipy.stats
 
@@ -28,6 +29,14 @@ def test_all_faults_are_in_one_message() -> None:
         "f": choice(1, 2, 1),
         "g": choice(adam=3, sgd={"h": logint(-1, 4)}),  # type: ignore[arg-type]
         "i": scipy.stats.uniform(0, 1),
+        "j": {"deep": [1, {"lr": uniform(0, 1)}]},
+        "k": [uniform(0, 1), uniform(2, 3)],
+        "l": choice("auto", integer(0, 1), sgd={"n": constant(choice(1, 2))}),
+        "m": uniform,
+        "n": {1, 2},
+        "o": {"p": 1}.keys(),
+        "q": map(int, "12"),
+        "r": [loguniform],
         7: [1],
         "": [1],
     }
@@ -45,6 +54,15 @@ def test_all_faults_are_in_one_message() -> None:
         "g=sgd: h: logint(-1, 4): on a logarithmic scale, expected numbers above 0",
         "i: <scipy.stats",
         "expected one of tenfold's",
+        "j: Number(low=0, high=1, whole=False, log=False) is within another value; give it a name of its own",
+        "k: Number(low=2, high=3",
+        "l: Number(low=0, high=1, whole=True",
+        "l=sgd: n: Choice(options=(1, 2)",
+        "m: uniform: expected what it makes, such as tenfold.uniform(0, 1)",
+        "n: {1, 2}: expected a list",
+        "o: dict_keys(['p']): expected a list",
+        "q: <map object",
+        "r: loguniform: expected what it makes",
         "7: expected a name",
         "'': expected a name",
     ):
@@ -108,6 +126,15 @@ def test_anything_can_be_chosen_and_true_is_not_1() -> None:
     space = Space({"x": values})
     found = [point["x"] for point in space.grid()]
     assert [(type(value), value) for value in found] == [(type(value), value) for value in values]
+
+
+def test_numbers_of_numpy_and_nan_are_chosen_as_what_they_are() -> None:
+    values = [float("nan"), 1.0, numpy.int64(2), numpy.float32(0.5)]
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    space = Space({"x": values})
+    found = {repr(space.suggest(study.ask())["x"]) for _ in range(30)}
+    assert found == set(map(repr, values))
+    assert {str(trial.params["x"]) for trial in study.trials} == {"nan", "1.0", "2", "0.5"}
 
 
 def test_numbers_and_choices_of_a_trial() -> None:

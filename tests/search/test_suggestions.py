@@ -140,6 +140,19 @@ def test_a_sampler_of_optunas_own(name: str) -> None:
     assert first == again
 
 
+@pytest.mark.parametrize(
+    "name", ["TPESampler", "RandomSampler", "QMCSampler", "CmaEsSampler", "NSGAIISampler", "GPSampler"]
+)
+def test_a_sampler_without_a_seed_has_that_of_the_study(name: str) -> None:
+    """As it would be made in two processes, one of which goes on with the other's study."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = [getattr(optuna.samplers, name)(**({"scramble": True} if name == "QMCSampler" else {})) for _ in "abc"]
+    one, same, other = (asked(NUMBERS, sampler, seed, 12) for sampler, seed in zip(made, (3, 3, 4), strict=True))
+    assert one == same
+    assert one != other
+
+
 def test_trials_that_are_no_question_any_more() -> None:
     space = Space(MIXED)
     before = asked(MIXED, "random", 9, 3)

@@ -52,8 +52,10 @@ def test_the_table_has_a_row_for_each_trial(study: tenfold.Study) -> None:
 
 
 def test_a_parameter_that_is_called_like_a_result_has_its_own_column() -> None:
-    found = tenfold.tune(lambda p: p["state"], {"state": [2, 1]}, engine="serial", progress=False).frame()
+    space = {"state": [2, 1], "trial": 7}
+    found = tenfold.tune(lambda p: p["state"], space, engine="serial", progress=False).frame()
     assert found["state"].tolist() == [2, 1]
+    assert (found["trial"].tolist(), found.index.tolist()) == ([7, 7], [0, 1])
     assert found["state (result)"].tolist() == ["complete", "complete"]
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import functools
 import json
 import math
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +293,26 @@ def test_a_population_goes_on_with_the_files_of_the_best(engine: str) -> None:
     assert min(t.value for t in study.trials) > min(t.value for t in plain.trials), "the worst have taken over"
 
 
+def test_a_trial_that_does_not_end_where_it_is_told_to_ends_all_the_same() -> None:
+    def caught(params: dict[str, Any]) -> float:
+        for step in range(9):
+            with contextlib.suppress(BaseException):
+                tenfold.here().report(step, loss=params["x"])
+        return 7.0
+
+    def in_a_thread(params: dict[str, Any]) -> float:
+        thread = threading.Thread(target=contextvars.copy_context().run, args=(caught, params))
+        thread.start()
+        thread.join()
+        return 7.0
+
+    for task in (caught, in_a_thread):
+        with pytest.warns(UserWarning, match="began again from their first step"):
+            study = tune(task, {"x": [3, 1, 2]}, objective="loss", pruner="asha", steps=9)
+        assert sorted(trial.steps for trial in study.trials) == [1, 1, 9]
+        assert [trial.value for trial in study.trials] != [7.0] * 3
+
+
 # -- what cannot work --------------------------------------------------------------------------------------------------
 
 
@@ -337,6 +360,7 @@ def test_all_faults_are_in_one_message(tmp_path: Path) -> None:
         ({"sampler": "pbt", "trials": 4, "steps": 5, "pruner": "asha"}, "with sampler='pbt', all trials go on"),
         ({"sampler": "grid", "space": {"x": tenfold.uniform(0, 1)}}, "the space has ranges of numbers"),
         ({"sampler": "cma-es", "trials": 3, "objective": ["a", "b"]}, "knows one objective, and there are 2"),
+        ({"pruner": "asha", "steps": 2}, "of trials of 2 steps, none would be pruned"),
         ({"trials": True}, "trials=True: expected a whole number above 0"),
         ({"space": None, "trials": 3}, "space=None: expected a dict"),
     ],
@@ -362,6 +386,39 @@ def test_a_study_that_is_finished_is_read_and_not_run_again(more: dict[str, Any]
     again = tune(task, space, **call)
     assert tasks.told(again) == tasks.told(first)
     assert tasks.done(log) == counts
+
+
+@pytest.mark.parametrize("more", [{}, {"pruner": "asha", "steps": 9}], ids=["plain", "pruned"])
+def test_what_failed_is_run_again_where_nobody_has_learned_from_it(more: dict[str, Any], tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+
+    def moody(params: dict[str, Any]) -> float:
+        with open(begun, "a") as file:
+            file.write("x")
+        if params["x"] == 1 and not (tmp_path / "better").exists():
+            raise ValueError("one is bad today")
+        return float(params["x"])
+
+    assert [trial.state for trial in tune(moody, run=tmp_path / "run", **more).trials].count("failed") == 1
+    (tmp_path / "better").touch()
+    study = tune(moody, run=tmp_path / "run", **more)
+    assert [trial.state for trial in study.trials].count("failed") == (1 if more else 0)
+    assert len(begun.read_text()) == (3 if more else 4)
+
+
+@pytest.mark.parametrize(
+    "more", [{"at_once": 2}, {"sampler": "qmc"}, {"sampler": optuna.samplers.TPESampler()}], ids=str
+)
+def test_a_study_can_be_made_longer_and_not_shorter(more: dict[str, Any], tmp_path: Path) -> None:
+    log, space = tmp_path / "log", {"x": tenfold.uniform(0.1, 0.9)}
+    task, call = tasks.training(log, checkpoint=False), {"run": tmp_path / "run", **more}
+    first = tune(task, space, trials=11, **call)
+    longer = tune(task, space, trials=14, **call)
+    assert set(tasks.done(log).values()) == {1}, "no step is done twice"
+    assert tasks.told(longer)[:11] == tasks.told(first)
+    assert tasks.told(longer) == tasks.told(tune(task, space, trials=14, **more))
+    with pytest.raises(RunDiffers, match="trials=11, and there were 14; a study can be made longer"):
+        tune(task, space, trials=11, **call)
 
 
 def test_another_study_in_the_same_folder_is_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -127,6 +128,37 @@ def test_a_population_of_models() -> None:
     assert study.trials[0].result.how.startswith("fused")
 
 
+@pytest.mark.parametrize("more", [{"pruner": "asha"}, {"sampler": tenfold.Pbt(every=3)}], ids=["asha", "pbt"])
+@pytest.mark.parametrize("how", ["auto", "alone"])
+def test_what_models_went_on_from_is_let_go(how: str, more: dict[str, Any], tmp_path: Path) -> None:
+    """Stopped at any moment, the study finds what it needs; at its end, the weights of each trial are what is left."""
+    log = tmp_path / "log"
+
+    def logged(lr: float) -> Any:
+        built = log.read_text() if log.exists() else ""
+        log.write_text(built + "b")
+        if len(built) in range(3, 13, 2):
+            raise KeyboardInterrupt
+        return build(lr)
+
+    fit, call = fit_of(build=logged, validation=0.25, how=how), {"trials": 8, "run": tmp_path / "run", **more}
+    for _ in range(5):
+        with pytest.raises(KeyboardInterrupt):
+            tune(fit, **call)
+    whole = tune(fit_of(validation=0.25, how=how), trials=8, **more)
+    for study in (tune(fit, **call), tune(fit, **call), whole):
+        assert [trial.params for trial in study.trials] == [trial.params for trial in whole.trials]
+        kept = {place for trial in study.trials for place in trial.places}
+        assert 0 < len(kept) < len(study.results)
+        for place, result in enumerate(study.results):
+            assert result.saved is None
+            assert len(result.weights) == (4 if place in kept else 0)
+        for trial, same in zip(study.trials, whole.trials, strict=True):
+            check_same(trial.result, same.result)
+        with pytest.raises(BadCall, match="the weights of this leg were not kept: its trial has gone on"):
+            study.results[min(set(range(len(study.results))) - kept)].model()
+
+
 def test_a_population_of_models_of_several_shapes() -> None:
     space = {"lr": tenfold.loguniform(1e-3, 1), "width": tenfold.integer(3, 8)}
     study = tune(fit_of(validation=0.25), space, sampler=tenfold.Pbt(every=3), trials=8)
@@ -204,7 +236,9 @@ def test_folds_are_trained_together_and_their_mean_counts(pruner: Any) -> None:
 def test_the_model_of_the_best_trial_is_trained_on_all_rows() -> None:
     study = tune(fit_of(epochs=3), cv=3, trials=2)
     expected = trained(fit_of(epochs=3), {**study.best.params, "seed": study.best.result[0].params["seed"]})
-    for name, value in study.best.model.state_dict().items():
+    model = study.best.model
+    assert study.best._refitted is not None, "it is trained once"
+    for name, value in model.state_dict().items():
         numpy.testing.assert_allclose(value, expected.weights[name], rtol=1e-4, atol=1e-6)  # type: ignore[call-overload]
 
 
@@ -245,6 +279,11 @@ def test_a_fold_that_diverges_does_not_end_the_study() -> None:
         (1, {}, "cv=1: expected from 2 to 60"),
         ([([0, 1], [2]), ([0], [60])], {}, "cv=: held-out rows of fold 1: rows from 60 to 60 of 60"),
         (3, {"pruner": "median"}, "pruner=Median with cv=: folds would be stopped one by one"),
+        (
+            None,
+            {"objective": "val_accuracy"},
+            "objective='val_accuracy': nothing is scored; give the Fit a validation=",
+        ),
         (None, {"steps": 5}, "steps=5: a Fit has its epochs"),
         (None, {"space": {"lr": [1], "rate": [1]}}, "unexpected keyword argument 'rate'"),
     ],

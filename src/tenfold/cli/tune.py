@@ -29,9 +29,12 @@ KINDS = ("uniform", "loguniform", "integer", "logint", "choice", "constant")
 @click.argument("target", metavar="FILE.py:NAME")
 @click.option("--space", required=True, metavar="FILE.toml", help="What may be tried; docs/tune.md shows one.")
 @click.option("--trials", type=int, help="How many to try; a grid has as many as it has points.")
-@click.option("--objective", help="What is looked for, such as val_loss.")
+@click.option("--objective", multiple=True, help="What is looked for, such as val_loss; repeat it for several.")
 @click.option(
-    "--direction", type=click.Choice(["minimize", "maximize"]), help="By the objective's name where it is not given."
+    "--direction",
+    multiple=True,
+    type=click.Choice(["minimize", "maximize"]),
+    help="By the objective's name where it is not given; one for all objectives, or one for each.",
 )
 @click.option("--sampler", help="tpe, random, grid, qmc, gp, cma-es, nsga or pbt.")
 @click.option("--pruner", help="asha, hyperband, median or patience.")
@@ -48,6 +51,9 @@ def command(target: str, space: str, sets: tuple[str, ...], as_json: bool, **opt
     tenfold tune train.py:fit --space space.toml --trials 64
     tenfold tune train.py:train --space space.toml --trials 64 --objective loss --run runs/tune
     """
+    for name in ("objective", "direction"):
+        found = options[name]
+        options[name] = list(found) if len(found) > 1 else next(iter(found), None)
     with say.stdout_for_json(as_json):
         wanted = read(space) | {name: spaces.constant(value) for name, value in given.settings(sets).items()}
         study = tenfold.tune(load.function(target), wanted, **options)

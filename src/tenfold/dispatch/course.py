@@ -2,12 +2,14 @@
 
 Legs are asked for in a fixed order, and told of in that order: so a study is the same whoever finishes first, and one
 that is repeated goes through what is in the journal and then on. Nothing here decides; the course does.
+
+What a leg brought back to go on from is let go when it is of no use any more: it is several times the model.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +33,8 @@ class Manner:
     """The next are asked for when all of those have ended: they go together."""
     in_order: bool
     """Trials are told of in the order in which they were asked for."""
+    again: bool = False
+    """Those that have failed in an earlier call are run again: what comes next does not depend on them."""
 
 
 _NONE = Leg(-1, {}, None)  # was under way when the study was stopped, and has lost its place
@@ -49,19 +53,22 @@ class CourseFeed(Feed):
         cut: Callable[[dict[int, Leg]], list[list[int]]],
         read: Callable[[Leg, Outcome], End],
         told: Callable[[], None],
+        lighter: Callable[[Any, bool], Any] | None,
     ) -> None:
+        """`lighter(value, last)`: what to keep of a value that nobody goes on from; None for all of it."""
         super().__init__((), journal, resumable=resumable)
         self._course = course
         self._manner = manner
         self._cut = cut
         self._end = read
         self._told = told
+        self._lighter = lighter
         self._legs: list[Leg] = []
         self._turns: deque[tuple[int, list[int]]] = deque()  # trials under way, with the places of their legs
         self._settled: set[int] = set()
         self._groups: deque[list[int]] = deque()
         self._loners: dict[int, tuple[dict[str, Any], str]] = {}  # trials that cannot be run with others, and why
-        self._known = known_legs(journal) if resumable else {}
+        self._known = known_legs(journal, ok=True if manner.again else None) if resumable else {}
         self._places = {} if manner.in_order else {_key(leg): index for index, leg in self._known.items() if leg}
         if self._places:
             self.drawn = max(self._known) + 1
@@ -94,6 +101,7 @@ class CourseFeed(Feed):
     def decline(self, index: int, item: Any, reason: str) -> None:
         """A leg that cannot be run with others, and so none of its trial's."""
         self._loners[item.trial] = item.params, reason
+        self.declined[index] = reason
         self._legs[index] = replace(item, state=None, alone=reason)
         self._groups.append([index])
 
@@ -130,8 +138,29 @@ class CourseFeed(Feed):
         for index, reason in alone.items():
             self._legs[index] = replace(fresh.pop(index), alone=reason)
         self._groups += [*self._cut(fresh), *([index] for index in alone)]
+        self._let_go(self._course.spent, last=False)
+        self._course.spent.clear()
         if not self._turns:
             self.exhausted = True
+
+    def close(self) -> None:
+        """Nothing comes any more, and nobody goes on."""
+        self._course.close()
+        self._let_go(self._course.spent, last=False)
+        self._let_go([place for t in self._course.trials if t.state == "pruned" for place in t.places], last=True)
+        self._journal.commit()
+
+    def _let_go(self, places: Iterable[int], *, last: bool) -> None:
+        """Of these, and in one go of those that were done together."""
+        lighter = self._lighter
+        left = sorted(places)
+        while lighter is not None and left:
+            block = self._journal.block(left[0])
+            own = {place for place in left if place <= block[-1].index}
+            left = left[len(own) :]
+            kept = [lighter(one.value, last) if one.index in own else one.value for one in block]
+            if any(now is not one.value for now, one in zip(kept, block, strict=True)):
+                self._journal.replace(block[0].index, kept)
 
     def _why_alone(self, leg: Leg) -> str | None:
         """Why none of its trial's can be run with others. In a population, it may have become another model since."""
@@ -175,12 +204,12 @@ class CourseFeed(Feed):
         return index
 
 
-def known_legs(journal: Journal) -> dict[int, Leg | None]:
-    """What an earlier call has done, failures included: a study does not try again what failed.
+def known_legs(journal: Journal, *, ok: bool | None = None) -> dict[int, Leg | None]:
+    """What an earlier call has done, failures included: a study that has learned from them does not try again.
 
     None for a leg that was too large to keep, or cannot be opened here.
     """
-    outcomes = journal.outcomes()
+    outcomes = journal.outcomes(ok=ok)
     return {outcome.index: outcome.item if isinstance(outcome.item, Leg) else None for outcome in outcomes}
 
 

@@ -95,14 +95,15 @@ class Study:
             import pandas
         except ImportError as error:
             raise missing("pandas, which Study.frame() needs,", "pandas") from error
-        return pandas.DataFrame([self._row(trial) for trial in self.trials]).set_index("trial")
+        numbers = pandas.Index([trial.number for trial in self.trials], name="trial")
+        return pandas.DataFrame([self._row(trial) for trial in self.trials], index=numbers)
 
     def _row(self, trial: Trial) -> dict[str, Any]:
         names = [name or "value" for name in self._objective.names]
         values = trial.values or (math.nan,) * len(names)
         spread = {f"{names[0]} spread": trial.spread} if trial.spread is not None else {}
         told = {"state": trial.state, "steps": trial.steps, "seconds": trial.seconds}
-        row = {"trial": trial.number, **trial.params}
+        row = dict(trial.params)
         for key, value in {**dict(zip(names, values, strict=True)), **spread, **told}.items():
             row[f"{key} (result)" if key in trial.params else key] = value
         return row

@@ -20,6 +20,7 @@ from tenfold.frameworks.jax import quick_compilations
 from tenfold.frameworks.keras.archive import tensorflow_left_alone
 from tenfold.fuse import program
 from tenfold.fuse.columns import Columns, mapped
+from tenfold.fuse.fit import ONLY_ON_JAX
 from tenfold.fuse.notes import Note, Notebook
 from tenfold.fuse.portrait import Portrait
 from tenfold.work.run import Declined
@@ -35,9 +36,7 @@ def check_backend() -> None:
     import keras
 
     if keras.backend.backend() != "jax":
-        raise Declined(
-            f"Keras in this process has the {keras.backend.backend()} backend; only on JAX can models be fused"
-        )
+        raise Declined(f"Keras in this process has the {keras.backend.backend()} backend; {ONLY_ON_JAX}")
 
 
 def standard(data: Columns) -> Any:

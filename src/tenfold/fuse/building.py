@@ -83,10 +83,11 @@ def member(item: Any, index: int, seed: int, count: int, report: Report) -> Memb
 
 def same_params(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two parameter sets are equal; rows are arrays, which have no single answer."""
-    return one.keys() == other.keys() and all(_equal(one[name], other[name]) for name in one)
+    return one.keys() == other.keys() and all(equal(one[name], other[name]) for name in one)
 
 
-def _equal(one: Any, other: Any) -> bool:
+def equal(one: Any, other: Any) -> bool:
+    """Whether two values of a parameter are."""
     if isinstance(one, numpy.ndarray) or isinstance(other, numpy.ndarray):
         return numpy.array_equal(one, other)
     with contextlib.suppress(Exception):  # a comparison that makes no single answer: then they count as different

@@ -26,6 +26,8 @@ How = Literal["auto", "fused", "looped", "alone"]
 
 BACKEND = {"KERAS_BACKEND": "jax"}
 """What a worker that trains groups has in its environment, whatever the caller has."""
+ONLY_ON_JAX = "only on JAX can models be fused"
+"""Ends the reason where a process has Keras on another backend, whose initial weights are other ones."""
 SHOWN = 3  # faults, of parameter sets that are all wrong in the same way
 MODULES = ("tenfold.fuse.preload",)
 """What its nursery imports."""

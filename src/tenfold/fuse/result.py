@@ -37,7 +37,9 @@ class FitResult:
     history: dict[str, list[float]]
     """Name -> one number an epoch: loss, metrics, and the same with val_ before it."""
     weights: Weights
-    """The weights at the end, or of the best epoch where early stopping restores them."""
+    """The weights at the end, or of the best epoch where early stopping restores them. In a study, those of the last
+    leg of a trial; of its earlier ones, they are not kept.
+    """
     how: str
     """How it was trained, and why not otherwise."""
     best_epoch: int | None = None
@@ -74,6 +76,7 @@ class FitResult:
         `build` is needed only for a result that was read without its `Fit`.
         """
         build = build or self.build
+        self._check_kept()
         if build is None:
             raise BadCall("model(): the result was read without its Fit; give the function that builds the model")
         from tenfold.fuse.building import construct
@@ -102,6 +105,7 @@ class FitResult:
         """
         target = Path(path)
         name = target.name
+        self._check_kept()
         if fault := name_fault(name, OF_TORCH if isinstance(self.weights, dict) else OF_KERAS):
             raise BadCall(f"save({str(path)!r}): {fault}")
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -121,6 +125,10 @@ class FitResult:
 
             torch.save(self.model().state_dict(), target)
         return target
+
+    def _check_kept(self) -> None:
+        if not self.weights:
+            raise BadCall("the weights of this leg were not kept: its trial has gone on, take those of study.trials")
 
     def __getstate__(self) -> tuple[Any, ...]:
         later = self.outputs, self.ended, self.saved

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 from tenfold.errors import BadCall
+
+MORE_IS_BETTER = frozenset({"acc", "accuracy", "auc", "precision", "recall", "f1", "iou", "r2"})
+LESS_IS_BETTER = frozenset({"loss", "error"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +48,15 @@ class EarlyStopping:
         """-1 where more is better."""
         if self.mode != "auto":
             return 1 if self.mode == "min" else -1
-        more_is_better = ("acc", "auc", "precision", "recall", "f1", "iou", "r2")
-        return -1 if any(part in self.monitor for part in more_is_better) else 1
+        return sign_of(self.monitor)
+
+
+def sign_of(name: str) -> int:
+    """-1 where more of what is called so is better: of an accuracy, of a `neg_log_loss`; not of an `accuracy_loss`."""
+    words = re.split("[^a-z0-9]+", name.lower().removeprefix("val_"))
+    known = MORE_IS_BETTER.intersection([*words, *(word.rstrip("0123456789") for word in words)])
+    sign = -1 if known and not LESS_IS_BETTER.intersection(words) else 1
+    return -sign if words[0] == "neg" else sign
 
 
 def adopted(callback: Any) -> EarlyStopping | None:

@@ -18,10 +18,10 @@ import itertools
 import json
 import os
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -166,13 +166,29 @@ class Journal:
                 write_whole(self._file(block.first), memory)
             self._add(block, ok=True, kind=FILE)
 
+    def replace(self, first: int, values: Sequence[Any]) -> None:
+        """Keep other values of a block; what else is known of its tasks stays."""
+        kind = self._row(first)["kind"]
+        if kind == FILE:
+            with self._trouble():
+                write_whole(self._file(first), parcel.pack(values[0]).to_bytes())
+            return
+        bodies = [parcel.pack(value, beside=sys.maxsize).body for value in values]
+        with self._lock, self._trouble():
+            if kind == BESIDE:
+                self._beside.add_values(first, bodies)
+            else:
+                row = (PICKLES, b"".join(bodies), first)
+                self._db.execute("UPDATE outcomes SET kind = ?, value = ? WHERE first = ?", row)
+                self._dirty = True
+
     def add_failure(self, block: Block, failure: Failure) -> None:
         """A task that failed for good."""
-        self._add(block, ok=False, kind=PICKLES, failure=_failure_text(failure))
+        self._add(block, ok=False, kind=PICKLES, failure=failure.to_json())
 
     def add_attempt(self, block: Block, failure: Failure) -> None:
         """An attempt that failed; the task may be tried again."""
-        row = (block.first, block.attempts, _failure_text(failure), block.seconds[0], time.time(), block.seat)
+        row = (block.first, block.attempts, failure.to_json(), block.seconds[0], time.time(), block.seat)
         with self._lock, self._trouble():
             self._db.execute("INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, block.worker))
             self._dirty = True
@@ -304,7 +320,7 @@ class Journal:
     def attempts(self, index: int) -> list[Failure]:
         """Why earlier attempts at a task failed."""
         rows = self._read("SELECT failure FROM attempts WHERE task = ? ORDER BY rowid", index)
-        return [_failure_from(text) for (text,) in rows]
+        return [Failure.from_json(text) for (text,) in rows]
 
     def _row(self, index: int) -> dict[str, Any]:
         rows = self._read(f"SELECT {_COLUMNS} FROM outcomes WHERE first <= ? ORDER BY first DESC LIMIT 1", index)
@@ -329,7 +345,7 @@ class Journal:
         seconds = array.array("d", row["seconds"])
         none: Sequence[Any] = [None] * row["count"]
         values = _opened(lambda: self._values(row), row["count"]) if row["ok"] else none
-        failure = _failure_from(row["failure"]) if row["failure"] else None
+        failure = Failure.from_json(row["failure"]) if row["failure"] else None
         kept = row["items"]
         items = _opened(lambda: parcel.unpack(bytearray(kept)), row["count"]) if kept else none
         starts = list(itertools.accumulate(seconds, initial=row["started"]))
@@ -378,15 +394,3 @@ def _opened(open_all: Callable[[], Sequence[Any]], count: int) -> Sequence[Any]:
         raise
     except Exception as error:
         return [Unopened(f"{type(error).__name__}: {error}")] * count
-
-
-def _failure_text(failure: Failure) -> str:
-    fields = asdict(failure)
-    fields["exception"] = failure.exception.hex() if failure.exception is not None else None
-    return json.dumps(fields)
-
-
-def _failure_from(text: str) -> Failure:
-    fields = json.loads(text)
-    fields["exception"] = bytes.fromhex(fields["exception"]) if fields["exception"] is not None else None
-    return Failure(**fields)

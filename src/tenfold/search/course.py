@@ -17,6 +17,8 @@ class Course(Protocol):
     """Decides; knows no engine and no journal. Told of trials in the order that makes the study what it is."""
 
     trials: list[Trial]
+    spent: list[int]
+    """Places of legs whose trials have gone on, and nobody will go on from them any more. Its reader empties it."""
 
     def next(self) -> list[Leg] | None:
         """The legs of one trial, one a fold; None where nothing comes before something is told, or at the end."""
@@ -51,6 +53,7 @@ class Search:
         self._known = set(known)
         self._ends: dict[int, list[End]] = {}  # of paused trials
         self.trials: list[Trial] = []
+        self.spent: list[int] = []
 
     def next(self) -> list[Leg] | None:
         promoted = self._promoted(closing=False)
@@ -83,7 +86,9 @@ class Search:
     def tell(self, trial: int, ends: Sequence[End]) -> None:
         found = self.trials[trial]
         self._known.discard((trial, found.steps))
+        before = found.places
         every = self._made.take(found, ends)
+        self.spent += set(before).difference(found.places)
         found.become(every)
         reasons = {end.why for end in every}
         if found.state == "pruned" and "pruned" not in reasons:  # it may be promoted

@@ -54,6 +54,12 @@ class Fits:
     def received(self, value: Any) -> Any:
         return self.fit.received(value)
 
+    def lighter(self, value: Any, last: bool) -> Any:
+        """What is kept of a leg that nobody goes on from: of a trial's last one, its model too."""
+        if not isinstance(value, FitResult) or (value.saved is None and (last or not len(value.weights))):
+            return value
+        return replace(value, saved=None, weights=value.weights if last else [])
+
     def finished(self, folder: Path) -> None:
         self.fit.finished(folder)
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
+import numpy
+
 from tenfold.errors import BadCall
 from tenfold.fuse.result import FitResult
-from tenfold.fuse.stopping import EarlyStopping
+from tenfold.fuse.stopping import sign_of
 from tenfold.search.trial import End
 from tenfold.search.trying import Tried
 from tenfold.work.leg import Leg, found
@@ -25,6 +27,8 @@ class Objective:
     """As they are called in histories, reports and returned dicts; None for whatever a function returns."""
     directions: tuple[str, ...]
     """ "minimize" or "maximize"."""
+    guessed: bool = field(default=False, repr=False)
+    """The direction is what it is because nobody has said anything, not even a name."""
 
     @property
     def sign(self) -> int:
@@ -61,6 +65,12 @@ class Objective:
         return End(outcome.index, result.ended, values, curve, outcome.seconds, len(curve) - 1)
 
     def _of_function(self, tried: Tried, outcome: Outcome) -> End:
+        name = _called(tried) if self.guessed else None
+        if name is not None and _by_name(name) == "maximize":
+            raise BadCall(
+                f"objective=None: the task tells {name!r}, of which more is better, and the study looks for the least; "
+                f"say objective={name!r}, or direction="
+            )
         curve = {steps: found(values, self.names[0]) for steps, values in tried.reported}
         known = {steps: value for steps, value in curve.items() if value is not None}
         if tried.why == "finished":
@@ -82,11 +92,20 @@ class Objective:
         )
 
 
+def _called(tried: Tried) -> str | None:
+    """The name of what counts where none was given; a number that was returned has none."""
+    if tried.why == "finished" and tried.value is not None:
+        return str(next(iter(tried.value))) if isinstance(tried.value, dict) and len(tried.value) == 1 else None
+    return next(iter(tried.reported[-1][1]), None) if tried.reported else None
+
+
 def _returned(tried: Tried, name: str | None) -> float | None:
     """From the value of the task, or from its last report that has it."""
     value = tried.value
     if isinstance(value, dict):
         value = value.get(name) if name is not None else (next(iter(value.values())) if len(value) == 1 else None)
+    if isinstance(value, numpy.ndarray) and value.size == 1:
+        value = value.item()
     if isinstance(value, Real) or hasattr(value, "__float__"):
         with contextlib.suppress(TypeError, ValueError, OverflowError):  # an array of several numbers
             return float(value)
@@ -105,9 +124,9 @@ def objective(names: Any, directions: Any, default: str | None) -> tuple[Objecti
     ]
     if len(told) != len(wanted):
         faults.append(f"direction={directions!r}: there are {len(wanted)} objectives and {len(told)} directions")
-    return Objective(wanted, chosen), faults
+    return Objective(wanted, chosen, guessed=wanted == (None,) and directions is None), faults
 
 
 def _by_name(name: Any) -> str:
     """More is better of what is called accuracy, and the like."""
-    return "maximize" if isinstance(name, str) and EarlyStopping(monitor=name or "loss").sign < 0 else "minimize"
+    return "maximize" if isinstance(name, str) and sign_of(name) < 0 else "minimize"

@@ -77,7 +77,7 @@ class Population:
         self._settings = settings
         self._count = trials
         self._steps = steps
-        self._every = settings.every or max(1, steps // 5)
+        self._every = settings.every or -(-steps // 5)
         self._made = legs
         self._sign = sign
         self._random = random.Random(seed)
@@ -85,6 +85,8 @@ class Population:
         self._ends: dict[int, list[End]] = {}
         self._waiting: list[list[Leg]] = []
         self.trials: list[Trial] = []
+        self.spent: list[int] = []
+        self._past: list[int] = []  # legs of the generation before this one
 
     def next(self) -> list[Leg] | None:
         if len(self.trials) < self._count:
@@ -102,7 +104,9 @@ class Population:
 
     def tell(self, trial: int, ends: Sequence[End]) -> None:
         found = self.trials[trial]
+        before = found.places
         every = self._made.take(found, ends)
+        self._past += set(before).difference(found.places)
         found.become(every)
         if found.state == "pruned":  # until the next generation
             self._ends[trial] = every
@@ -112,11 +116,18 @@ class Population:
 
     def close(self) -> None:
         self._ends.clear()
+        self._let_go()
 
     # -- a generation ---------------------------------------------------------------------------------------------
 
+    def _let_go(self) -> None:
+        """Several may go on from one leg: when all of a generation have ended, nobody does from the one before."""
+        self.spent += self._past
+        self._past = []
+
     def _exchange(self) -> None:
         """The worst take over from the best; then all go on."""
+        self._let_go()
         paused = sorted(self._ends, key=lambda number: (self._rank(self.trials[number]), number))
         few = max(int(len(paused) * self._settings.share), 1) if len(paused) > 1 else 0
         best, worst = paused[:few], paused[len(paused) - few :]

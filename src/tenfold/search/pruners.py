@@ -257,12 +257,16 @@ def chosen(wanted: Any) -> Any:
     return NAMES[wanted]() if isinstance(wanted, str) and wanted in NAMES else wanted
 
 
-def check(wanted: Any) -> list[str]:
-    """What is wrong with pruner=, in words."""
+def check(wanted: Any, steps: Any = None) -> list[str]:
+    """What is wrong with pruner=, in words; `steps`: of a trial in all, where they are known."""
     if wanted is None:
         return []
     if isinstance(wanted, Asha | Hyperband | Median | Patience):
-        return wanted.faults()
+        found = wanted.faults()
+        if isinstance(wanted, Median | Patience) or found or not isinstance(steps, int):
+            return found
+        told = f"pruner={wanted!r}: of trials of {steps} steps, none would be pruned; expected some more"
+        return [] if _rungs(wanted.least, wanted.factor, steps) else [told]
     return [f"pruner={wanted!r}: expected one of {', '.join(map(repr, NAMES))}, or such as tenfold.Asha(factor=4)"]
 
 

@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 import numbers
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MappingView, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +73,7 @@ class Choice:
         found = [] if self.values else [f"{name}: choice(): expected at least one value"]
         labels = _labels(self.values)
         found += [f"{name}: choice: {label} stands there twice" for label in sorted(_twice(map(repr, labels)))]
+        found += _faults_inside(name, self.options)
         for branch, space in self.branches.items():
             if not isinstance(space, Mapping):
                 found.append(f"{name}: choice({branch}={space!r}): expected a dict of that branch's own parameters")
@@ -92,6 +93,9 @@ class Constant:
 
     value: Any
     """What it is."""
+
+    def faults(self, name: str) -> list[str]:
+        return _faults_inside(name, [self.value])
 
 
 def uniform(low: float, high: float) -> Number:
@@ -137,7 +141,8 @@ class Space:
         if faults:
             raise BadCall(f"space: {'; '.join(faults)}")
         self.given = {name: _member(value) for name, value in given.items()}
-        self._names = _names(self.given)
+        self.names = _names(self.given)
+        """Of all levels; one that two branches have is there twice."""
 
     @property
     def is_grid(self) -> bool:
@@ -197,7 +202,7 @@ class Space:
 
     def _name(self, where: str, name: str) -> str:
         """What Optuna calls it: by its branch, where two branches have one of the same name."""
-        return f"{where}{name}" if self._names.count(name) > 1 else name
+        return f"{where}{name}" if self.names.count(name) > 1 else name
 
     def to_json(self) -> str:
         """To be kept with a run; values that JSON does not know are kept as their labels."""
@@ -210,6 +215,15 @@ class Space:
 
     def __repr__(self) -> str:
         return f"Space({self.given})"
+
+
+def checked(given: Any, faults: list[str]) -> Space | None:
+    """The space, or what is wrong with it among the faults of a call."""
+    try:
+        return Space(given)
+    except BadCall as error:
+        faults.append(str(error))
+        return None
 
 
 def _member(value: Any) -> Any:
@@ -261,10 +275,25 @@ def _faults(space: Mapping[Any, Any], where: str) -> list[str]:
     for name, value in space.items():
         if not isinstance(name, str) or not name:
             found.append(f"{where}{name!r}: expected a name")
-        elif hasattr(member := _member(value), "faults"):
-            found += member.faults(f"{where}{name}")
-        elif value is member.value and _is_distribution(value):
+        elif _is_distribution(value):
             found.append(f"{where}{name}: {shorten(value)}: expected one of tenfold's, such as tenfold.uniform(0, 1)")
+        elif isinstance(value, Set | Iterator | MappingView):
+            found.append(f"{where}{name}: {shorten(value)}: expected a list, which has an order and can be read again")
+        else:
+            found += _member(value).faults(f"{where}{name}")
+    return found
+
+
+def _faults_inside(name: str, values: Any) -> list[str]:
+    """Nothing is drawn from what is not a parameter itself: it would reach the task as it stands."""
+    found = []
+    for value in values:
+        if isinstance(value, Number | Choice | Constant):
+            found.append(f"{name}: {shorten(value)} is within another value; give it a name of its own in the space")
+        elif any(value is maker for maker in (uniform, loguniform, integer, logint, choice, constant)):
+            found.append(f"{name}: {value.__name__}: expected what it makes, such as tenfold.uniform(0, 1)")
+        elif isinstance(value, Mapping | list | tuple):
+            found += _faults_inside(name, value.values() if isinstance(value, Mapping) else value)
     return found
 
 
@@ -317,7 +346,12 @@ def _grid(space: Mapping[str, Any], call: Any, where: str) -> list[tuple[dict[st
 
 
 def _labels(values: Sequence[Any]) -> list[Any]:
-    return [value if isinstance(value, _PLAIN) else shorten(value, 80) for value in values]
+    return [_label(value) for value in values]
+
+
+def _label(value: Any) -> Any:
+    plain = value.item() if isinstance(value, numpy.generic) else value
+    return plain if isinstance(plain, _PLAIN) and plain == plain else shorten(plain, 80)  # a NaN is found by no label
 
 
 def _index(labels: Sequence[Any], label: Any) -> int:

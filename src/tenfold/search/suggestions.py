@@ -71,7 +71,7 @@ class Suggestions:
                 self._sampler.reseed_rng()
             self._study = self._new()
         self._trials: list[Any] = []  # as Optuna keeps them
-        self._stale = False
+        self._news: set[int] = set()  # trials of which the study does not know what they were told last
         self._known = known or {}
 
     def _new(self) -> optuna.Study:
@@ -80,10 +80,8 @@ class Suggestions:
     def ask(self) -> dict[str, Any] | None:
         """The next trial's parameters; None where there is nothing left to try."""
         with quiet():
-            if self._stale:
-                self._study = self._new()
-                self._study.add_trials(self._trials)
-                self._stale = False
+            if self._news:
+                self._catch_up()
             if self._points is not None:
                 if not self._points:
                     return None
@@ -103,7 +101,26 @@ class Suggestions:
         frozen.values = list(values) if complete and known and values is not None else None
         frozen.intermediate_values = dict(curve) if len(self._directions) == 1 else {}
         frozen.datetime_complete = datetime.datetime.now()
-        self._stale = self._informed
+        if self._informed:
+            self._news.add(trial)
+
+    def _catch_up(self) -> None:
+        """Have the study know what was told: a trial that went on is one that it takes for ended, so it is made anew.
+
+        That copies all trials, so it is left out where none went on: TPE keeps nothing in a study that this would miss.
+        """
+        running, study = library().trial.TrialState.RUNNING, self._study
+        known = study.get_trials(deepcopy=False)
+        if type(self._sampler) is library().samplers.TPESampler and all(known[n].state == running for n in self._news):
+            for number in sorted(self._news):
+                place, told = known[number]._trial_id, self._trials[number]
+                for step, value in told.intermediate_values.items():
+                    study._storage.set_trial_intermediate_value(place, step, value)
+                study._storage.set_trial_state_values(place, told.state, told.values)
+        else:
+            self._study = self._new()
+            self._study.add_trials(self._trials)
+        self._news.clear()
 
     def moved(self, trial: int, donor: int, params: Mapping[str, Any]) -> None:
         """A trial goes on with other parameters, which come from the donor's."""
@@ -141,7 +158,9 @@ def is_informed(sampler: Any) -> bool:
 def _sampler(wanted: Any, seed: int) -> Any:
     samplers = library().samplers
     if isinstance(wanted, samplers.BaseSampler):
-        return copy.deepcopy(wanted)  # its random numbers go on: the next study with it would be another one
+        own = copy.deepcopy(wanted)  # its random numbers go on: the next study with it would be another one
+        _seed(own, seed % 2**32)
+        return own
     makers = {
         "tpe": lambda: samplers.TPESampler(seed=seed, constant_liar=True),
         "random": lambda: samplers.RandomSampler(seed=seed),
@@ -155,6 +174,28 @@ def _sampler(wanted: Any, seed: int) -> Any:
         return makers[wanted]()
     except ImportError as error:
         raise missing(f"what sampler={wanted!r} needs ({error})", "tune") from error
+
+
+def _seed(sampler: Any, seed: int) -> None:
+    """Where it has none: it would draw one in each process, and a study could not be continued."""
+    samplers = library().samplers
+    for value in vars(sampler).values():
+        if getattr(value, "_rng", sampler) is None:  # Optuna's lazy random state, not yet made
+            value.rng.seed(seed)
+        elif isinstance(value, samplers.BaseSampler):
+            own = getattr(value, "_rng", None)
+            if isinstance(sampler, samplers.QMCSampler) and getattr(own, "_rng", sampler) is None:
+                sampler._seed = seed  # was drawn when it was made
+            _seed(value, seed)
+
+
+def faults(**counts: Any) -> list[str]:
+    """What is wrong with numbers of trials or steps, in words."""
+    return [
+        f"{name}={value!r}: expected a whole number above 0"
+        for name, value in counts.items()
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1)
+    ]
 
 
 def check(wanted: Any, space: Space | None, trials: Any, objectives: int, *, besides: Sequence[str] = ()) -> list[str]:

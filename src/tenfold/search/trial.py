@@ -74,6 +74,7 @@ class Trial:
     """Of its last legs in the journal, one a fold."""
     _results: Sequence[Any] = field(default=(), repr=False)
     _refit: Callable[[Trial], FitResult] | None = field(default=None, repr=False)
+    _refitted: FitResult | None = field(default=None, repr=False)
 
     @property
     def value(self) -> float:
@@ -92,9 +93,10 @@ class Trial:
 
     @property
     def model(self) -> Any:
-        """Of a `Fit`: the trained model. With cv=, one that is trained now, on all rows."""
+        """Of a `Fit`: the trained model. With cv=, one that is trained on all rows when it is first asked for."""
         if self._refit is not None:
-            return self._refit(self).model()
+            self._refitted = self._refitted or self._refit(self)
+            return self._refitted.model()
         found = self.result
         if not isinstance(found, FitResult):
             raise BadCall("model: the task is a function; .result is what it returned")

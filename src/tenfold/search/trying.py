@@ -55,6 +55,8 @@ class Trying:
                 value = self._task(dict(leg.params))
             except Halted as halted:
                 why = halted.why
+            if judge.ended is not None:
+                value, why = None, judge.ended
         return Tried(value, why, judge.steps, judge.reported, judge.last, judge.repeated)
 
     def __tenfold_parts__(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from tenfold.sklearn.parameters import Parameters
 from tenfold.sklearn.targets import Answers
 from tenfold.sklearn.trained import Trained
 from tenfold.sklearn.training import Data, Training
+from tenfold.work.outcome import shorten
 
 SETTINGS = ("epochs", "batch_size", "validation", "shuffle", "callbacks", "metrics", "class_weight", "verbose")
 """Parameters of the constructor that say how a model is trained."""
@@ -111,6 +112,9 @@ class Estimator(Parameters):
     def _checked(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Data:  # noqa: N803
         if not callable(self.build):
             raise BadCall(f"build={self.build!r}: expected a function that returns a model")
+        is_model = hasattr(self.build, "forward") or (hasattr(self.build, "compile") and hasattr(self.build, "layers"))
+        if is_model and not isinstance(self.build, type):
+            raise BadCall(f"build={shorten(self.build)} is a model; give the function that makes it")
         x, y = validate_data(self, X, y, reset=reset, allow_nd=True, **self._accepts())
         return x, y, self._checked_weight(sample_weight, x)
 

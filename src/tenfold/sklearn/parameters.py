@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from tenfold.errors import BadCall
-from tenfold.fuse.building import RESERVED
+from tenfold.fuse.building import RESERVED, equal
 
 FILLED = ("n_features", "input_shape", "n_classes", "n_outputs", "epochs", "batch_size")
 """Parameters of `build` that an estimator fills in where they are not given."""
@@ -26,17 +26,15 @@ class Parameters(BaseEstimator):  # type: ignore[misc]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Every parameter with its value; of `build`'s those that were given, and those that have a default."""
-        named = self._build_parameters()
-        defaults = {
-            name: parameter.default
-            for name, parameter in named.items()
-            if parameter.default is not parameter.empty and name not in (*FILLED, *RESERVED)
-        }
-        return {**defaults, **self._given, **super().get_params(deep)}
+        return {**self._defaults(), **self._given, **super().get_params(deep)}
 
     def set_params(self, **params: Any) -> Parameters:
         """Set parameters of the constructor and of `build`."""
         own = self._get_param_names()
+        if "build" in params:
+            # A clone was given all that `get_params` tells: what the old `build` does anyway is no word to the new one.
+            usual = self._defaults()
+            self._given = {n: v for n, v in self._given.items() if n not in usual or not equal(v, usual[n])}
         super().set_params(**{name: value for name, value in params.items() if name.partition("__")[0] in own})
         theirs = {name: value for name, value in params.items() if name.partition("__")[0] not in own}
         self._check(theirs)
@@ -61,6 +59,13 @@ class Parameters(BaseEstimator):  # type: ignore[misc]
             return dict(inspect.signature(self.build).parameters)
         except (TypeError, ValueError):  # it is no function: fit says so
             return {}
+
+    def _defaults(self) -> dict[str, Any]:
+        return {
+            name: parameter.default
+            for name, parameter in self._build_parameters().items()
+            if parameter.default is not parameter.empty and name not in (*FILLED, *RESERVED)
+        }
 
     def _build_params(self, filled: dict[str, Any]) -> dict[str, Any]:
         """What `build` is called with."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import joblib
 import numpy
 from sklearn.model_selection import GridSearchCV, ParameterGrid, ParameterSampler, RandomizedSearchCV
 
+from tenfold.errors import BadCall
 from tenfold.sklearn import apart, fused, placing
 from tenfold.sklearn.gathering import Call, Gathering
 from tenfold.sklearn.lessons import takes
@@ -33,6 +35,9 @@ class Searching:
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> Any:  # noqa: N803
         """Fit every candidate on every fold, all at once, and the best one on all rows. Arguments as scikit-learn's."""
+        jobs = self.n_jobs
+        if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, Integral) or (jobs < 1 and jobs != -1)):
+            raise BadCall(f"n_jobs={jobs!r}: expected a whole number above 0; None or -1 for as many as fit")
         config = joblib.parallel_config(backend=Gathering(self._run))
         self._left = config.unregister
         try:

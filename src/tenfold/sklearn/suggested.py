@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy
 from sklearn.model_selection._search import BaseSearchCV
+from sklearn.model_selection._validation import _insert_error_scores, _warn_or_raise_about_fit_failures
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
@@ -14,11 +15,12 @@ from tenfold.errors import BadCall
 from tenfold.search import pruners, suggestions
 from tenfold.search.course import Search as Course
 from tenfold.search.legs import Legs
-from tenfold.search.space import Space
+from tenfold.search.space import Space, checked
 from tenfold.search.suggestions import Suggestions
 from tenfold.search.trial import End
 from tenfold.sklearn import placing
 from tenfold.sklearn.estimator import Estimator
+from tenfold.sklearn.gathering import Call
 from tenfold.sklearn.search import Evaluate, Searching
 from tenfold.work.leg import Leg, Why
 
@@ -91,12 +93,11 @@ class Search(Searching, BaseSearchCV):  # type: ignore[misc]
 
     def _look(self) -> None:
         """Refuse what cannot work, all of it in one message."""
-        space = Space(self.space)
+        faults = suggestions.faults(trials=self.trials, at_once=self.at_once)
+        space = checked(self.space, faults)
         pruner = pruners.chosen(self.pruner)
-        faults = [
-            *suggestions.check(suggestions.chosen(self.sampler, space, self.trials), space, self.trials, 1),
-            *pruners.check(pruner),
-        ]
+        faults += suggestions.check(suggestions.chosen(self.sampler, space, self.trials), space, self.trials, 1)
+        faults += pruners.check(pruner, self._ours[1] if self._ours is not None else None)
         if pruner is not None and not isinstance(pruner, pruners.Asha | pruners.Hyperband):
             faults.append(f"pruner={self.pruner!r}: a search compares candidates between epochs; 'asha', 'hyperband'")
         if pruner is not None and self._ours is None:
@@ -104,8 +105,22 @@ class Search(Searching, BaseSearchCV):  # type: ignore[misc]
                 f"pruner={self.pruner!r}: {type(self.estimator).__name__} cannot go on from where it was; "
                 "take a KerasClassifier, or leave pruner= out"
             )
+        elif pruner is not None:
+            faults += self._faults_of_epochs(space)
+        if isinstance(self.scoring, list | tuple | dict | Set) and not isinstance(self.refit, str):
+            faults.append(f"refit={self.refit!r}: with several metrics, say which one is looked for, by its name")
         if faults:
             raise BadCall("; ".join(faults))
+
+    def _faults_of_epochs(self, space: Space | None) -> list[str]:
+        """How many there are is up to the pruner, and must be known to it."""
+        assert self._ours is not None
+        name = self._ours[0]
+        last = self.estimator.steps[-1][1] if isinstance(self.estimator, Pipeline) else self.estimator
+        found = [f"space: {name}: with pruner=, epochs are the estimator's"] if space and name in space.names else []
+        if "epochs" in (last.fit_kwargs or {}):
+            found.append(f"fit_kwargs={dict(last.fit_kwargs)!r}: with pruner=, give epochs= instead")
+        return found
 
     @property
     def _ours(self) -> tuple[str, int] | None:
@@ -132,11 +147,19 @@ class Search(Searching, BaseSearchCV):  # type: ignore[misc]
         course = Course(suggested, decides, Legs(None, folds=None, numbered=True), trials=self.trials, sign=-1)
         most = self.at_once or suggestions.at_once(sampler)
         folds = Folds(self._checked_cv_orig)
-        with placing.on_rungs(epochs) as rungs:
-            while legs := _next(course, most):
-                if rungs is not None:
-                    rungs.trials = [leg.trial for leg in legs]
-                self._tell(course, legs, evaluate(self._candidates(legs), cv=folds))
+        self._rounds = Rounds(self.error_score)
+        try:
+            with placing.on_rungs(epochs) as rungs:
+                while legs := _next(course, most):
+                    if rungs is not None:
+                        rungs.trials = [leg.trial for leg in legs]
+                    self._tell(course, legs, evaluate(self._candidates(legs), cv=folds))
+            self._rounds.close()
+        finally:
+            del self._rounds
+
+    def _run(self, calls: Sequence[Call]) -> list[Any]:
+        return self._rounds.taken(super()._run(calls))
 
     def _candidates(self, legs: Sequence[Leg]) -> list[dict[str, Any]]:
         if self._pruned is None:
@@ -145,8 +168,9 @@ class Search(Searching, BaseSearchCV):  # type: ignore[misc]
         return [{**leg.params, name: leg.stop or most} for leg in legs]
 
     def _tell(self, course: Course, legs: Sequence[Leg], results: Mapping[str, Any]) -> None:
-        metric = self.refit if isinstance(self.refit, str) else "score"
-        column = f"mean_test_{metric}"
+        column = f"mean_test_{self.refit}"
+        if column not in results:
+            column = "mean_test_score"  # of one metric, whatever it is called; or no fit has told yet which there are
         if column not in results:
             raise BadCall(f"refit={self.refit!r}: with several metrics, say which one is looked for, by its name")
         for leg, score in zip(legs, results[column][-len(legs) :], strict=True):
@@ -166,6 +190,37 @@ class Search(Searching, BaseSearchCV):  # type: ignore[misc]
         arrived = numpy.array([params[name] == most for params in results["params"]])
         scores = numpy.where(arrived, results[f"mean_test_{refit_metric}"], -numpy.inf)
         return int(numpy.nanargmax(scores))
+
+
+class Rounds:
+    """What became of the fits of all rounds.
+
+    scikit-learn judges each round by itself: one in which every fit has failed would end the search, and the last round
+    is often one of a single candidate. So it is not told of failures before the end, and then of all at once.
+    """
+
+    def __init__(self, error_score: float | str) -> None:
+        self._error_score = error_score
+        self._every: list[dict[str, Any]] = []
+        self._errors: list[str | None] = []
+
+    def taken(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The results of one round, none of which says that it has failed."""
+        self._every += found
+        self._errors += [result["fit_error"] for result in found]
+        self._say(self._errors)
+        _insert_error_scores(self._every, self._error_score)  # a failed fit cannot know which metrics a function has
+        self._say([None] * len(self._every))
+        return found
+
+    def close(self) -> None:
+        """Warn of those that failed; raise where all did."""
+        self._say(self._errors)
+        _warn_or_raise_about_fit_failures(self._every, self._error_score)
+
+    def _say(self, errors: Sequence[str | None]) -> None:
+        for result, error in zip(self._every, errors, strict=True):
+            result["fit_error"] = error
 
 
 class Folds:

@@ -17,7 +17,8 @@ from tenfold.dispatch.pair import Pair
 from tenfold.dispatch.results import Results
 from tenfold.dispatch.study import Study, shown
 from tenfold.engines import Crew
-from tenfold.fuse.fit import Fit
+from tenfold.errors import RunDiffers
+from tenfold.fuse.fit import ONLY_ON_JAX, Fit
 from tenfold.fuse.result import FitResult
 from tenfold.plan.groups import cut
 from tenfold.search import pruners
@@ -26,7 +27,7 @@ from tenfold.search.fits import Fits
 from tenfold.search.legs import Legs
 from tenfold.search.objective import Objective
 from tenfold.search.population import Pbt, Population
-from tenfold.search.suggestions import Suggestions
+from tenfold.search.suggestions import Suggestions, is_informed
 from tenfold.search.trial import Trial
 from tenfold.verbs import grouped
 from tenfold.verbs.call import Call, Settings, opened
@@ -101,7 +102,9 @@ def tune(
     )
     _try_one(wanted, seed)
     with opened("tune", wanted.task, settings, total=None, on_error="collect", parts=wanted.parts()) as call:
-        call.journal.set_meta(objective=wanted.objective.to_json(), space=wanted.space.to_json())
+        _check_length(call, wanted.trials)
+        about = {"objective": wanted.objective.to_json(), "space": wanted.space.to_json()}
+        call.journal.set_meta(trials=str(wanted.trials), **about)
         known = [leg for leg in known_legs(call.journal).values() if leg is not None] if asynchronous else []
         begun = {leg.trial: leg.params for leg in known if leg.start == 0}
         if asynchronous:
@@ -110,7 +113,7 @@ def tune(
         course = _course(wanted, suggested, seed, call, {(leg.trial, leg.start) for leg in known})
         feed = _feed(wanted, course, call)
         call.run(lambda: _crew(wanted, call), feed)
-        course.close()
+        feed.close()
         call.journal.set_meta(count=str(feed.drawn))
         if isinstance(wanted.task, Fits) and not any(trial.state == "failed" for trial in course.trials):
             wanted.task.finished(Path(call.job.folder) / SHARED)
@@ -119,6 +122,7 @@ def tune(
         call.journal, feed.drawn, seconds=call.watch.seconds, workers=len(call.plan.seats), received=received
     )
     _tell_repeated(course.trials)
+    _tell_backend(feed.declined.values())
     refit = _refit(wanted.task, seed) if isinstance(wanted.task, Fits) and wanted.folds else None
     return Study(course.trials, wanted.objective, suggested, results, refit)
 
@@ -133,6 +137,16 @@ def _tell_repeated(trials: list[Trial]) -> None:
         )
 
 
+def _tell_backend(reasons: Collection[str]) -> None:
+    told = next((reason for reason in reasons if reason.endswith(ONLY_ON_JAX)), None)
+    if told is not None:
+        warnings.warn(
+            f"{told}. Each was trained alone, from other initial weights: this study is another one than "
+            "on engines with processes. Set KERAS_BACKEND=jax before Keras is imported for the same",
+            stacklevel=3,
+        )
+
+
 def _try_one(wanted: Wanted, seed: int) -> None:
     """Refuse parameters that the task cannot take, before anything starts."""
     if isinstance(wanted.task, Fits):
@@ -142,6 +156,17 @@ def _try_one(wanted: Wanted, seed: int) -> None:
 
 
 # -- running ----------------------------------------------------------------------------------------------------------
+
+
+def _check_length(call: Call, trials: int | None) -> None:
+    """A study may become longer; of a shorter one, the folder would tell what it does not have."""
+    before = call.journal.meta("trials")
+    if before is not None and trials is not None and (before == "None" or int(before) > trials):
+        had = "all" if before == "None" else before
+        raise RunDiffers(
+            f"the run differs: trials={trials}, and there were {had}; a study can be made longer. "
+            "Give run= another folder, or fresh=True to start this one anew"
+        )
 
 
 def _forget_files(call: Call, begun: Collection[int]) -> None:
@@ -189,10 +214,15 @@ def _feed(wanted: Wanted, course: Course, call: Call) -> CourseFeed:
         call.watch.headline = headline(course.trials, wanted.objective)
 
     at_once = min(wanted.at_once, 2 * workers) if wanted.asynchronous and not together else wanted.at_once
-    manner = Manner(at_once, whole=together and not wanted.asynchronous, in_order=not wanted.asynchronous)
+    in_order = not wanted.asynchronous
+    again = wanted.plain and not is_informed(wanted.sampler)
+    manner = Manner(at_once, whole=together and in_order, in_order=in_order, again=again)
     resumable = call.journal.folder is not None
     read = wanted.objective.read
-    return CourseFeed(course, call.journal, manner, resumable=resumable, cut=groups, read=read, told=told)
+    lighter = task.lighter if isinstance(task, Fits) else None
+    return CourseFeed(
+        course, call.journal, manner, resumable=resumable, cut=groups, read=read, told=told, lighter=lighter
+    )
 
 
 def _crew(wanted: Wanted, call: Call) -> Crew:

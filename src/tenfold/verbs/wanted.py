@@ -16,7 +16,7 @@ from tenfold.search.fits import Fits
 from tenfold.search.objective import Objective
 from tenfold.search.objective import objective as reading
 from tenfold.search.population import Pbt
-from tenfold.search.space import Space
+from tenfold.search.space import Space, checked
 from tenfold.search.trying import Trying
 
 
@@ -50,12 +50,17 @@ class Wanted:
         """What suggests."""
         return "random" if isinstance(self.sampler, Pbt) else self.sampler
 
+    @property
+    def plain(self) -> bool:
+        """Trials are suggested one after the other and run to their end: how many there are makes none another."""
+        return not (self.asynchronous or self.pruner is not None or isinstance(self.sampler, Pbt))
+
     def parts(self) -> dict[str, str]:
         """What identifies the study besides its task."""
         named = self.sampler if isinstance(self.sampler, str | Pbt) else type(self.sampler).__name__
         return {
             "space": _identity(self.space.given),
-            "trials": str(self.trials),
+            "trials": "any" if self.plain else str(self.trials),
             "steps": str(self.steps),
             "objective": str(self.objective),
             "sampler": str(named),
@@ -91,14 +96,17 @@ def look(
 ) -> Wanted:
     """From the arguments of `tenfold.tune`. What is wrong with them is one message, with the faults of `others`."""
     faults = [] if callable(task) else [f"task={task!r}: expected a Fit, or a function of a dict of parameters"]
-    for name, value in (("trials", trials), ("steps", steps), ("at_once", at_once)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            faults.append(f"{name}={value!r}: expected a whole number above 0")
-    found = _space(space, faults)
+    faults += suggestions.faults(trials=trials, steps=steps, at_once=at_once)
+    found = checked(space, faults)
     sampler = Pbt() if sampler == "pbt" else suggestions.chosen(sampler, found, trials)
     fit = task if isinstance(task, Fit) else None
-    looked_for, wrong = reading(objective, direction, _default_objective(fit, cv))
+    scored = fit is not None and (fit.validation is not None or fit.validation_columns is not None or cv is not None)
+    default = None if fit is None else "val_loss" if scored else "loss"
+    looked_for, wrong = reading(objective, direction, default)
     faults += wrong
+    if fit is not None and found is not None and not scored and "validation_rows" not in found.names:
+        unscored = [name for name in looked_for.names if isinstance(name, str) and name.startswith("val_")]
+        faults += [f"objective={name!r}: nothing is scored; give the Fit a validation=, or cv=" for name in unscored]
     if fit is not None and steps is not None:
         faults.append(f"steps={steps!r}: a Fit has its epochs; steps= is for functions")
     steps = fit.epochs if fit is not None else steps
@@ -107,7 +115,7 @@ def look(
     else:
         faults += suggestions.check(sampler, found, trials, len(looked_for.names), besides=["pbt"])
     pruner = pruners.chosen(pruner)
-    faults += pruners.check(pruner)
+    faults += pruners.check(pruner, steps)
     faults += _faults_together(fit, pruner, sampler, cv, steps, looked_for)
     parts = _folds(fit, cv, seed if isinstance(seed, int) and seed >= 0 else 0, faults)
     faults += others
@@ -128,14 +136,6 @@ def look(
         at_once=at_once or (suggestions.EVERYTHING if isinstance(sampler, Pbt) else suggestions.at_once(sampler)),
         asynchronous=asynchronous,
     )
-
-
-def _space(given: Any, faults: list[str]) -> Space | None:
-    try:
-        return Space(given)
-    except BadCall as error:
-        faults.append(str(error))
-        return None
 
 
 def _folds(fit: Fit | None, cv: Any, seed: int, faults: list[str]) -> list[folding.Fold] | None:
@@ -168,13 +168,6 @@ def _faults_together(
     if isinstance(pruner, pruners.Patience) and fit is not None and fit.stopping is not None:
         found.append("pruner=Patience: the Fit has an EarlyStopping already; leave one of them out")
     return found
-
-
-def _default_objective(fit: Fit | None, cv: Any) -> str | None:
-    if fit is None:
-        return None
-    scored = fit.validation is not None or fit.validation_columns is not None or cv is not None
-    return "val_loss" if scored else "loss"
 
 
 def _patient(fit: Fit, pruner: pruners.Patience, looked_for: Objective) -> Fit:

@@ -152,10 +152,11 @@ class Here:
 
     def _judged(self, judge: Judge, step: int, told: dict[str, float]) -> None:
         before = judge.steps
-        why = judge.look(step, told)
+        why = judge.ended or judge.look(step, told)
         if judge.steps > before and not judge.numbered:
             noted.note(folder_of(self._folder, self.place), step, told)
         if why is not None:
+            judge.ended = why
             raise Halted(why)
 
     def recall(self) -> Why | None:

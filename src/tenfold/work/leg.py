@@ -81,6 +81,8 @@ class Judge:
         """It has begun again from a step that was done before."""
         self.reported: list[tuple[int, dict[str, float]]] = []
         """Steps done, and what was reported then."""
+        self.ended: Why | None = None
+        """It was told to end; where that was in a thread of its own, or was caught, it may not have."""
         self._best = math.inf
         self._waited = 0
 

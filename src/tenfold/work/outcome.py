@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tenfold import errors
@@ -32,6 +33,17 @@ class Failure:
     """The exception itself, pickled, where that was possible."""
     output: str = ""
     """The last lines that the process wrote, where it died."""
+
+    def to_json(self) -> str:
+        """For the journal."""
+        return json.dumps(asdict(self) | {"exception": self.exception.hex() if self.exception is not None else None})
+
+    @classmethod
+    def from_json(cls, text: str) -> Failure:
+        """From there."""
+        fields = json.loads(text)
+        fields["exception"] = bytes.fromhex(fields["exception"]) if fields["exception"] is not None else None
+        return cls(**fields)
 
 
 @dataclass(frozen=True, slots=True)
