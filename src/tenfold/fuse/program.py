@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy
 
+READING = 1  # of programs: one more when keys or numbers come out otherwise, so that older notes are not taken
 _INLINED = ("jit", "pjit")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
