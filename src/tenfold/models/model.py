@@ -23,7 +23,8 @@ from tenfold.work import parcel
 from tenfold.work.outcome import shorten
 
 KEPT = 4
-"""How many models a process keeps loaded: a worker is used again by later calls, whose models are others."""
+"""How many models a process keeps loaded, unless a task takes turns with more: a worker is used again by later calls,
+whose models are others."""
 
 
 class Predict(Protocol):
@@ -35,6 +36,8 @@ class Predict(Protocol):
 
     fixed: bool
     """It is compiled for a size of batch, so that all batches are to have one size."""
+    by_name: bool | None
+    """Whether it takes columns of a table as a dict, or as one array; None where it may take either."""
 
     def __call__(self, rows: Rows) -> Outputs:
         """Outputs in the order of the rows. They may point into memory of the framework: copy what is to be changed."""
@@ -113,11 +116,11 @@ class _Loaded:
         self._lock = threading.Lock()
         self._places: OrderedDict[str, _Place] = OrderedDict()
 
-    def get(self, model: Model) -> Predict:
+    def get(self, model: Model, among: int) -> Predict:
         with self._lock:
             place = self._places.setdefault(model.digest, _Place())
             self._places.move_to_end(model.digest)
-            while len(self._places) > KEPT:
+            while len(self._places) > max(KEPT, among):
                 self._places.popitem(last=False)
         with place.lock:
             if place.predict is None:
@@ -136,9 +139,9 @@ class _Place:
 _process = _Loaded()
 
 
-def loaded(model: Model) -> Predict:
-    """The model, ready; loaded at the first call in this process."""
-    return _process.get(model)
+def loaded(model: Model, among: int = 1) -> Predict:
+    """The model, ready; loaded at the first call in this process. `among`: of how many that a task takes turns with."""
+    return _process.get(model, among)
 
 
 def _forget() -> None:

@@ -50,6 +50,7 @@ class _Running:
     """A module that is not trained any more: without gradients, and in eval mode."""
 
     fixed = False
+    by_name: bool | None = None
 
     def __init__(self, module: Any, output: str | None) -> None:
         import torch
