@@ -157,3 +157,39 @@ def test_in_a_process_of_its_own(script: str, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(script)
     done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+DATASET = """
+RATE = 2
+def helper(x):
+    return x * RATE
+class Base:
+    def __len__(self):
+        return 3
+    def one(self, number):
+        return number
+class Set(Base):
+    def __init__(self, transform):
+        self.transform = transform
+        self.array = np.arange(3)
+    def __getitem__(self, number):
+        return self.transform(helper(self.one(number)))
+def plus(x):
+    return x + 1
+made = Set(transform=plus)
+local = Set(transform=lambda x: plus(x))
+"""
+
+
+@pytest.mark.parametrize("name", ["made", "local"])
+def test_a_dataset_is_known_by_all_code_that_makes_its_samples(name: str) -> None:
+    def stamp(text: str) -> str:
+        names: dict[str, Any] = {"__name__": "a_script_of_the_user", "np": np}
+        exec(text, names)
+        return source(names[name]).stamp(0, 3)
+
+    assert stamp(DATASET) == stamp("# a comment\n" + DATASET)
+    for old, new in (("RATE = 2", "RATE = 3"), ("x * RATE", "x / RATE"), ("return number", "return -number")):
+        assert stamp(DATASET) != stamp(DATASET.replace(old, new))
+    for old, new in (("x + 1", "x + 2"), ("arange(3)", "ones(3)"), ("self.one(number))", "number)")):
+        assert stamp(DATASET) != stamp(DATASET.replace(old, new))
