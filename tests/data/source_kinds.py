@@ -209,7 +209,7 @@ def images_glob(folder: Path, shift: int) -> Made:
 def names(folder: Path, shift: int) -> Made:
     (folder / "a.txt").write_text("a" * (shift + 1))
     found = [folder / "a.txt", *[f"https://example.org/{number + shift}" for number in range(99)]]
-    return Made(found, [str(one) for one in found])
+    return Made(found, list(found))
 
 
 def tuples(folder: Path, shift: int) -> Made:

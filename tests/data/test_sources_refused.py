@@ -197,4 +197,16 @@ def test_a_file_that_is_being_written(folder: Path) -> None:
 
 
 def test_names_may_be_of_anything() -> None:
-    assert source(["a/b.jpg", "and/or"]).read(0, 2) == ["a/b.jpg", "and/or"]
+    assert source(["a/b.jpg", "and/or"]).read(0, 2).tolist() == ["a/b.jpg", "and/or"]
+
+
+def test_labels_may_be_called_as_a_folder_is(folder: Path) -> None:
+    Path("cat").mkdir()
+    _, labels = source((np.zeros(4), ["cat", "dog"] * 2)).read(1, 3)
+    assert labels.tolist() == ["dog", "cat"]
+    assert source(["cat"]).read(0, 1) == ["cat"]
+
+
+def test_paths_stay_paths(folder: Path) -> None:
+    write("a.txt")
+    assert source([Path("a.txt"), "https://example.org/b"]).read(0, 2) == [Path("a.txt"), "https://example.org/b"]

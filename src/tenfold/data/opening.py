@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tenfold.data import arrays, dask, files, frames, hdf5, items, stacking, streams, together, zarr
+from tenfold.data.listed import is_address
 from tenfold.data.paths import at
 from tenfold.data.source import Source
 from tenfold.errors import BadCall
@@ -97,12 +98,22 @@ def _by_ability(value: Any, origins: set[str], name: str) -> Source:
 
 
 def _names(value: list[Any], name: str) -> Source:
-    """Where some are files, all others but addresses have to be; if none is, they are names of something else."""
-    found = files.Names([os.fspath(one) for one in value], None)
+    """Where some are files, all others but addresses have to be; if none is, they are texts, such as labels.
+
+    A folder may have the name of a label. It is a file here only if all others are, too.
+    """
+    found = files.Names(value)
     gone = found.gone
-    if gone and (found.has_files or not all(isinstance(one, str) for one in value)):
+    paths = [one for one in value if not isinstance(one, str)]
+    if gone and not paths and not any(map(os.path.isfile, set(found.names))):
+        if not any(map(is_address, found.names)):
+            return arrays.of_array(np.array(found.names, dtype=object), name)
+    elif gone:
         more = f" and {len(gone) - 3} more" if len(gone) > 3 else ""
-        raise BadCall(f"{name}: {', '.join(map(repr, gone[:3]))}{more} of its {found.length} names do not exist")
+        raise BadCall(
+            f"{name}: {', '.join(map(repr, gone[:3]))}{more} of its {found.length} names do not exist; "
+            "expected files or addresses; of texts that are no names, an array: numpy.array([...])"
+        )
     return found
 
 
