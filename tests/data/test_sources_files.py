@@ -290,6 +290,18 @@ def test_one_more_image_is_one_more_part(tmp_path: Path) -> None:
     assert keys(source(tmp_path.rename(tmp_path.with_name("elsewhere")))) == before
 
 
+def test_folders_that_are_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:
+    for name in ("photos", "real/deep"):
+        (tmp_path / name).mkdir(parents=True)
+        Image.fromarray(np.zeros((4, 4), np.uint8)).save(tmp_path / name / "a.png")
+    (tmp_path / "photos/b").symlink_to("../real")
+    (tmp_path / "photos/c").symlink_to("../real/deep")
+    (tmp_path / "real/back").symlink_to("../photos")
+    (tmp_path / "real/self").symlink_to(".")
+    (tmp_path / "photos/gone").symlink_to("nowhere")
+    assert source(tmp_path / "photos").names == ["a.png", "b/deep/a.png", "c/a.png"]  # type: ignore[attr-defined]
+
+
 def test_one_more_of_many_names_changes_one_part() -> None:
     names = [f"https://example.org/{number:06d}.jpg" for number in range(50_000)]
     before = keys(source(names))

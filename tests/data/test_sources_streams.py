@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tenfold.data.opening import source
-from tenfold.data.source import PART_BYTES, count, sample
+from tenfold.data.source import PART_BYTES, count, cut, sample
 from tenfold.data.streams import BLOCK
 from tenfold.errors import BadCall
 
@@ -32,6 +32,13 @@ def test_samples_are_stacked_in_blocks() -> None:
     x, y = parts[1].rows
     np.testing.assert_array_equal(x[:, 0], np.arange(BLOCK, 2 * BLOCK))
     np.testing.assert_array_equal(y, np.arange(BLOCK, 2 * BLOCK))
+
+
+@pytest.mark.parametrize(("batch", "sizes"), [(100, [300, 300]), (500, [500, 100]), (64, [256, 256, 88])])
+def test_batches_are_whole(batch: int, sizes: list[int]) -> None:
+    assert [part.stop - part.start for part in cut(source(numbers(600)), multiple=batch)] == sizes
+    large = source(np.zeros(PART_BYTES // 4, np.uint8) for _ in range(20))
+    assert [part.stop - part.start for part in cut(large, multiple=10)] == [10, 10]
 
 
 def test_no_more_is_read_than_is_taken() -> None:

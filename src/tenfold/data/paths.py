@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tenfold.data import csv, hdf5, npy, parquet, zarr
 from tenfold.data.chained import Chained
@@ -70,11 +71,18 @@ def _folder(path: str, columns: Sequence[str] | None, name: str) -> Source:
 
 def _below(folder: str) -> list[str]:
     """All files, sorted; without hidden ones, and what systems leave beside images."""
-    found = []
-    for parent, folders, names in os.walk(folder):
-        folders[:] = [one for one in folders if not one.startswith(".")]
-        found += [os.path.join(parent, one) for one in names if not one.startswith(".")]
-    return sorted(found)
+    return sorted(_walked(folder, ()))
+
+
+def _walked(folder: str, around: tuple[str, ...]) -> Iterator[str]:
+    """Links are followed, but not to a folder that is around them."""
+    real = os.path.realpath(folder)
+    if real in around:
+        return
+    with contextlib.suppress(PermissionError), os.scandir(folder) as there:
+        for one in there:
+            if not one.name.startswith("."):
+                yield from _walked(one.path, (*around, real)) if one.is_dir() else (one.path,)
 
 
 def _files(found: list[str], root: str, columns: Sequence[str] | None, name: str, told: str) -> Source:
