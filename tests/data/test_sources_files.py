@@ -265,6 +265,21 @@ def test_a_file_that_became_shorter(tmp_path: Path) -> None:
             read(0, 1_000)
 
 
+def test_whole_numbers_that_become_floats_far_below_are_floats_everywhere(tmp_path: Path) -> None:
+    rows = [f"{number},{number},{number}" for number in range(120_000)]
+    (tmp_path / "1.csv").write_text("\n".join(["a,b,c", *rows, "0.5,1,2", "1,,2"]))
+    (tmp_path / "2.csv").write_text("a,b,c\n1,2,3\n4,5,many\n")
+    for name in ("1.csv", "*.csv"):
+        found = source(str(tmp_path / name))
+        for start in (0, 119_999):
+            kinds = {column: values.dtype.kind for column, values in found.read(start, start + 3).items()}
+            assert kinds == {"a": "f", "b": "f", "c": "i"}
+        assert found.read(120_000, 120_002)["a"].tolist() == [0.5, 1]
+    assert found.read(120_002, 120_003)["a"].dtype.kind == "f"
+    with pytest.raises(SampleUnreadable, match=r"2\.csv: row 1, .*'many'.* columns="):
+        found.read(120_003, 120_004)
+
+
 # --- parts of files
 
 
