@@ -374,6 +374,23 @@ def test_a_column_that_is_not_there_is_named(role: str, tmp_path: Path) -> None:
         evaluate(CLASSIFIER, table(tmp_path), "accuracy", **options)
 
 
+def test_weights_that_are_no_numbers_and_groups_of_several_are_refused_before_work_starts() -> None:
+    rows = {"x": X, "y": Y, "w": numpy.array(["u"] * len(X))}
+    with pytest.raises(
+        tenfold.BadCall,
+        match=r"weight='w': a row of it is <U1; expected a number; by='x': a row of it is float64 of shape \(4,\)",
+    ):
+        evaluate(CLASSIFIER, rows, "accuracy", target="y", inputs="x", weight="w", by="x")
+
+
+def test_rows_of_another_width_than_the_model_takes_are_refused_before_work_starts() -> None:
+    text = "takes rows of 4 numbers, and the source has rows of {}; say which columns"
+    with pytest.raises(tenfold.BadCall, match=text.format(3)):
+        evaluate({"it": CLASSIFIER}, {"first": (X[:, :3], Y)}, "accuracy")
+    with pytest.raises(tenfold.BadCall, match=text.format(2)):
+        tenfold.predict(CLASSIFIER, {"a": X[:, 0], "b": X[:, 1]}, progress=False)
+
+
 def test_a_model_of_several_outputs_wants_one_named() -> None:
     def both(rows: Any) -> Any:
         return {"a": rows[:, 0], "b": rows[:, 1]}

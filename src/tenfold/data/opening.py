@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tenfold.data import arrays, dask, files, frames, hdf5, items, stacking, streams, together, zarr
+from tenfold.data import arrays, arrow, dask, files, frames, hdf5, items, stacking, streams, together, zarr
 from tenfold.data.listed import is_address
 from tenfold.data.paths import at
 from tenfold.data.source import Source
@@ -47,6 +47,8 @@ def _found(value: Any, columns: Sequence[str] | None, name: str) -> Source:
         return dask.of(value, columns, name)
     if "pandas" in origins and hasattr(value, "columns"):
         return frames.of(value, columns, name)
+    if "pyarrow" in origins and hasattr(value, "column_names"):
+        return arrow.of(value, columns, name)
     if columns is not None:
         raise BadCall(
             f"columns={list(columns)!r}: {name} is a {type(value).__name__}, which has no columns; they are for "

@@ -93,6 +93,7 @@ def _files(found: list[str], root: str, columns: Sequence[str] | None, name: str
         library()
         return Images([os.path.relpath(one, root) for one in found], root)
     if suffixes <= set(PARQUET):
+        _no_partitions([os.path.relpath(one, root) for one in found], columns, told)
         return parquet.files(found, columns, name)
     if suffixes <= set(CSV):
         return csv.files(found, columns, name)
@@ -122,6 +123,17 @@ def _refused(found: list[str], suffixes: set[str]) -> str:
 def _no_columns(columns: Sequence[str] | None, told: str, what: str) -> None:
     if columns is not None:
         raise BadCall(f"columns={list(columns)!r}: {told} is {what}, and has no columns")
+
+
+def _no_partitions(found: list[str], columns: Sequence[str] | None, told: str) -> None:
+    """Refuse columns whose values are in names of folders, unless others alone are wanted."""
+    folders = [folder for one in found for folder in os.path.dirname(one).split(os.sep)]
+    there = sorted({folder.partition("=")[0] for folder in folders if "=" in folder})
+    if there and (columns is None or {*there} & {*columns}):
+        raise BadCall(
+            f"{told}: the values of {', '.join(there)} are in the names of its folders, which are not read; say with "
+            "columns= which others are wanted, or give pyarrow.dataset.dataset(path, partitioning='hive').to_table()"
+        )
 
 
 def _arrays(found: list[str], name: str) -> Source:

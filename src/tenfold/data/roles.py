@@ -69,11 +69,19 @@ class Roles:
 
     def weights(self, rows: Rows) -> Any:
         if self.weight is not None:
-            return column(rows, self.weight, "weight")
+            found = numpy.asarray(column(rows, self.weight, "weight"))
+            if found.dtype.kind not in "biuf" or found.shape not in ((len(found),), (len(found), 1)):
+                raise BadCall(f"weight={self.weight!r}: {_told(found)}; expected a number")
+            return found
         return rows[2] if isinstance(rows, tuple) and len(rows) == 3 else None
 
     def groups(self, rows: Rows) -> Any:
-        return None if self.by is None else column(rows, self.by, "by")
+        if self.by is None:
+            return None
+        found = numpy.asarray(column(rows, self.by, "by"))
+        if found.ndim != 1:
+            raise BadCall(f"by={self.by!r}: {_told(found)}; expected one value")
+        return found
 
 
 def look_at(source: Source, *looks: Callable[[Rows], Any]) -> None:
@@ -84,8 +92,14 @@ def look_at(source: Source, *looks: Callable[[Rows], Any]) -> None:
         rows = source.read(0, 1)
     except Exception:  # a corrupt sample: whoever works on it says so
         return
+    faults = []
     for look in looks:
-        look(rows)
+        try:
+            look(rows)
+        except BadCall as error:
+            faults.append(str(error))
+    if faults:
+        raise BadCall("; ".join(dict.fromkeys(faults)))
 
 
 def column(rows: Rows, name: str, argument: str) -> Any:
@@ -97,6 +111,11 @@ def column(rows: Rows, name: str, argument: str) -> Any:
         there = ", ".join(map(str, known)) if isinstance(known, Mapping) else "no names, only one array"
         raise BadCall(f"{argument}={name!r}: there is no such column; the source has {there}")
     return known[name]
+
+
+def _told(array: numpy.ndarray) -> str:
+    shape = f" of shape {array.shape[1:]}" if array.ndim > 1 else ""
+    return f"a row of it is {array.dtype}{shape}"
 
 
 def together(columns: dict[str, Any], *, as_table: bool = False) -> dict[str, Any]:

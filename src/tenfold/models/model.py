@@ -17,6 +17,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self
 
+import numpy
+
 from tenfold.errors import BadCall
 from tenfold.models.nesting import Outputs, Rows
 from tenfold.work import parcel
@@ -83,6 +85,20 @@ class Model(ABC):
         """Remember, in the caller only, what identifies it in every interpreter."""
         object.__setattr__(self, "_parts", parts)
         return self
+
+    def taking(self, width: int | None) -> Self:
+        """Remember, in the caller only, how many numbers a row of its input has; None where it takes no such rows."""
+        object.__setattr__(self, "_width", width)
+        return self
+
+    def check(self, inputs: Any) -> None:
+        """BadCall for rows that it does not take, as far as that is known before it is loaded."""
+        width = vars(self).get("_width")
+        if width is not None and isinstance(inputs, numpy.ndarray) and inputs.ndim == 2 and inputs.shape[1] != width:
+            raise BadCall(
+                f"model: {self.describe()} that takes rows of {width} numbers, and the source has rows of "
+                f"{inputs.shape[1]}; say which columns of a table go in: inputs=[...]"
+            )
 
     def __tenfold_parts__(self) -> dict[str, Any]:
         """What a run that continues compares."""

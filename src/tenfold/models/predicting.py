@@ -55,6 +55,11 @@ class Predicting:
             return {f"output_{place}": output for place, output in enumerate(found)}
         return found
 
+    def check(self, rows: Any) -> None:
+        """BadCall for rows that the model does not take; asked by the caller."""
+        inputs = self._x(rows)
+        self._model.check(inputs.matrix() if hasattr(inputs, "matrix") else inputs)
+
     def outputs(self, inputs: Any) -> Any:
         """As the model nests them."""
         predict = loaded(self._model, self._among)

@@ -46,7 +46,9 @@ def of_live(estimator: Any, output: str | None) -> EstimatorModel:
         faults.append(f"model={shorten(estimator)}: not fitted yet; call its fit first")
     if faults:
         raise BadCall("; ".join(faults))
-    return EstimatorModel(packed(estimator, "an estimator"), output).known_by(model=estimator, kind=type(estimator))
+    made = EstimatorModel(packed(estimator, "an estimator"), output).known_by(model=estimator, kind=type(estimator))
+    is_by_name = hasattr(estimator, "feature_names_in_")
+    return made.taking(None if is_by_name else getattr(estimator, "n_features_in_", None))
 
 
 def _methods(output: str | None) -> list[str]:

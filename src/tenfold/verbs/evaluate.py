@@ -83,13 +83,11 @@ def evaluate(
     models = _named(model, "model", faults) if isinstance(model, Mapping) else {"": model}
     several = isinstance(source, Mapping) and target not in source
     given = _named(source, "source", faults) if several else {"": source}
-    looks = (roles.x, roles.truth, roles.weights, roles.groups)
     sources: dict[str, Source] = {}
     for name, one in given.items():
         opened = sound(faults, open_source, one, name=f"source[{name!r}]" if several else "source")
         if opened is not None:
             sources[name] = opened
-            sound(faults, look_at, opened, *looks)
     judged: dict[str, Judged] = {}
     reads = read_by(metrics)
     for name, one in models.items():
@@ -100,6 +98,9 @@ def evaluate(
         if scoring is not None and ready is not None:
             predicting = Predicting(ready, roles.x, batch_size, among=len(models))
             judged[name] = Judged(predicting, scoring, asked.labels, asked.scores)
+    looks = [roles.x, roles.truth, roles.weights, roles.groups, *(one.predicting.check for one in judged.values())]
+    for opened in sources.values():
+        sound(faults, look_at, opened, *looks)
     if faults:
         raise BadCall("; ".join(dict.fromkeys(faults)))  # of several models, each has what is wrong with the metrics
     parts = {"bootstrap": bootstrap, "approximate": approximate, "classes": classes, **_own(metrics)}
