@@ -314,6 +314,7 @@ def test_folders_that_are_links_are_followed_but_not_in_circles(tmp_path: Path) 
     (tmp_path / "real/back").symlink_to("../photos")
     (tmp_path / "real/self").symlink_to(".")
     (tmp_path / "photos/gone").symlink_to("nowhere")
+    (tmp_path / "photos/loop").symlink_to("loop")
     assert source(tmp_path / "photos").names == ["a.png", "b/deep/a.png", "c/a.png"]  # type: ignore[attr-defined]
 
 

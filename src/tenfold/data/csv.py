@@ -30,9 +30,9 @@ def files(paths: Sequence[str], columns: Sequence[str] | None, name: str) -> Sou
     if len(paths) == 1:
         return first
     members = [first, *[CsvFile(path, columns, name, like=first) for path in paths[1:]]]
-    floats = {one for member in members for one in member.columns if member.is_float(one)}
+    floats = frozenset[str]().union(*[member.floats for member in members])
     for member in members:
-        member.make_floats(floats)
+        member.floats = floats
     return Chained(members, f"rows of {', '.join(first.columns)} in {len(members)} CSV files")
 
 
@@ -49,11 +49,11 @@ class CsvFile(Banded):
             raise BadCall(f"{told} has the columns {self.names}, but {like.path!r} has {like.names}; expected the same")
         self.columns = chosen(self.names, columns, told, "columns")
         types = {one: schema.field(one).type for one in self.columns}
-        self._types: dict[str, Any] = types if like is None else dict(like._types)
+        self._types: dict[str, Any] = types if like is None else like._types
         rows, self._places = index(path, self._separator.encode(), BLOCK, told)
         super().__init__(rows)
+        self.floats = self._not_whole()
         self._broken: tuple[int, bytes, list[int]] | None = None
-        self.make_floats(self._not_whole())
         self._mark = stamps.of_texts(stamps.of_file(path), *self.columns)
 
     def _inferred(self, told: str) -> Any:
@@ -74,7 +74,7 @@ class CsvFile(Banded):
             )
         return library.schema([_kind(field, first.column(place)) for place, field in enumerate(schema)])
 
-    def _not_whole(self) -> set[str]:
+    def _not_whole(self) -> frozenset[str]:
         """Columns that begin with whole numbers, and have gaps or other numbers somewhere: one type for all slices."""
         library = arrow.library()
         whole = {one for one, kind in self._types.items() if library.types.is_integer(kind)}
@@ -88,7 +88,7 @@ class CsvFile(Banded):
                 found |= {one for one in table.column_names if table.column(one).null_count}
             except library.ArrowException:
                 found |= {one for one in whole - found if self._is_not_whole(block, one)}
-        return found
+        return frozenset(found)
 
     def _is_not_whole(self, block: bytes, column: str) -> bool:
         """The same for a column of one block. A value that is no number is for whoever reads its row."""
@@ -98,13 +98,6 @@ class CsvFile(Banded):
                 values = self._table(block, {column: kind}).column(column)
                 return bool(kind == library.float64() or values.null_count)
         return False
-
-    def is_float(self, column: str) -> bool:
-        return bool(arrow.library().types.is_floating(self._types[column]))
-
-    def make_floats(self, columns: set[str]) -> None:
-        """Numbers of these are floats in all slices."""
-        self._types |= {one: arrow.library().float64() for one in columns if one in self._types}
 
     def _parsing(self, broken: str = "error") -> Any:
         """`broken`: what is done about lines with too few or too many values."""
@@ -146,7 +139,7 @@ class CsvFile(Banded):
         library = arrow.library()
         told = f"{self.path}: row {first}" if after - first == 1 else f"{self.path}: in rows {first} to {after - 1}"
         try:
-            table = self._table(block, self._types)
+            table = self._table(block, self._types | dict.fromkeys(self.floats, library.float64()))
         except library.ArrowException as error:
             raise SampleUnreadable(
                 f"{told}, a value does not parse: {error}. Types are those of the first megabyte; mend the value, or "
@@ -168,7 +161,7 @@ class CsvFile(Banded):
         )
 
     def stamp(self, start: int, stop: int) -> str:
-        return stamps.of_texts(self._mark, start, stop)
+        return stamps.of_texts(self._mark, *sorted(self.floats), start, stop)
 
     def describe(self) -> str:
         return f"{self.length} rows of {', '.join(self.columns)} in {self.path}"

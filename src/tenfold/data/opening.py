@@ -106,17 +106,15 @@ def _names(value: list[Any], name: str) -> Source:
     """
     found = files.Names(value)
     gone = found.gone
-    paths = [one for one in value if not isinstance(one, str)]
-    if gone and not paths and not any(map(os.path.isfile, set(found.names))):
-        if not any(map(is_address, found.names)):
-            return arrays.of_array(np.array(found.names, dtype=object), name)
-    elif gone:
-        more = f" and {len(gone) - 3} more" if len(gone) > 3 else ""
-        raise BadCall(
-            f"{name}: {', '.join(map(repr, gone[:3]))}{more} of its {found.length} names do not exist; "
-            "expected files or addresses; of texts that are no names, an array: numpy.array([...])"
-        )
-    return found
+    if not gone:
+        return found
+    if all(isinstance(one, str) for one in value) and not any(map(os.path.isfile, set(value))):
+        return found if any(map(is_address, value)) else arrays.of_array(np.array(value, dtype=object), name)
+    more = f" and {len(gone) - 3} more" if len(gone) > 3 else ""
+    raise BadCall(
+        f"{name}: {', '.join(map(repr, gone[:3]))}{more} of its {found.length} names do not exist; "
+        "expected files or addresses; of texts that are no names, an array: numpy.array([...])"
+    )
 
 
 def _origins(value: Any) -> set[str]:

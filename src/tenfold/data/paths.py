@@ -82,7 +82,8 @@ def _walked(folder: str, around: tuple[str, ...]) -> Iterator[str]:
     with contextlib.suppress(PermissionError), os.scandir(folder) as there:
         for one in there:
             if not one.name.startswith("."):
-                yield from _walked(one.path, (*around, real)) if one.is_dir() else (one.path,)
+                is_folder = os.path.isdir(one.path) if one.is_symlink() else one.is_dir()
+                yield from _walked(one.path, (*around, real)) if is_folder else (one.path,)
 
 
 def _files(found: list[str], root: str, columns: Sequence[str] | None, name: str, told: str) -> Source:

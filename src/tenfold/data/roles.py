@@ -68,12 +68,13 @@ class Roles:
         )
 
     def weights(self, rows: Rows) -> Any:
-        if self.weight is not None:
-            found = numpy.asarray(column(rows, self.weight, "weight"))
-            if found.dtype.kind not in "biuf" or found.shape not in ((len(found),), (len(found), 1)):
-                raise BadCall(f"weight={self.weight!r}: {_told(found)}; expected a number")
-            return found
-        return rows[2] if isinstance(rows, tuple) and len(rows) == 3 else None
+        if self.weight is None and not (isinstance(rows, tuple) and len(rows) == 3):
+            return None
+        name = NAMES[2] if self.weight is None else self.weight
+        found = numpy.asarray(column(rows, name, "weight"))
+        if found.dtype.kind not in "biuf" or found.shape not in ((len(found),), (len(found), 1)):
+            raise BadCall(f"weight={name!r}: {_told(found)}; expected a number")
+        return found
 
     def groups(self, rows: Rows) -> Any:
         if self.by is None:
