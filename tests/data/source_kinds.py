@@ -209,7 +209,7 @@ def images_glob(folder: Path, shift: int) -> Made:
 def names(folder: Path, shift: int) -> Made:
     (folder / "a.txt").write_text("a" * (shift + 1))
     found = [folder / "a.txt", *[f"https://example.org/{number + shift}" for number in range(99)]]
-    return Made(found, [str(one) for one in found])
+    return Made(found, list(found))
 
 
 def tuples(folder: Path, shift: int) -> Made:
@@ -284,6 +284,13 @@ def dask_frame(folder: Path, shift: int) -> Made:
     return Made(value, named(["number", "text"], labels(shift), texts(shift)), ["number", "text"])
 
 
+def arrow_table(folder: Path, shift: int) -> Made:
+    import pyarrow
+
+    value = pyarrow.Table.from_pandas(frame(shift))
+    return Made(value, named(["text", "number"], texts(shift), labels(shift)), ["text", "number"])
+
+
 def pandas_frame(folder: Path, shift: int) -> Made:
     return Made(frame(shift), named(["text", "number"], texts(shift), labels(shift)), ["text", "number"])
 
@@ -331,7 +338,7 @@ KINDS: dict[str, Callable[[Path, int], Made]] = {
             hdf5,
         ),
         *(parquet, parquet_folder, csv_file, csv_glob, images, images_glob, names, tuples, dicts, objects),
-        *(torch_dataset, dask_array, dask_frame, pandas_frame, pandas_types, zarr_memory),
+        *(torch_dataset, dask_array, dask_frame, arrow_table, pandas_frame, pandas_types, zarr_memory),
         *(prepared_npy, prepared_zarr, prepared_parquet, prepared_some),
     )
 }

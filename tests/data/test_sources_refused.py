@@ -46,9 +46,15 @@ def parquet(name: str, **columns: Any) -> str:
     import pyarrow as pa
     import pyarrow.parquet
 
-    Path(name).parent.mkdir(exist_ok=True)
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
     pyarrow.parquet.write_table(pa.table(columns), name)
     return name
+
+
+def hive() -> str:
+    parquet("hive/y=1/t.parquet", a=[1])
+    parquet("hive/y=2/t.parquet", a=[2])
+    return "hive"
 
 
 def parquets() -> str:
@@ -123,6 +129,7 @@ REFUSED: list[tuple[str, Callable[[], Any], list[str] | None, str]] = [
     ("parquet none", lambda: parquet("t.parquet", a=[1]), [], r"columns=\[\]: nothing is chosen; expected some of 'a'"),
     ("parquet files", parquets, None, r"1\.parquet' has a: int64, .*2\.parquet' has a: double.*the same in all"),
     ("columns", lambda: parquet("t.parquet", a=[1]), "a", r"columns='a': expected a list of names, .*columns=\['a'\]"),  # type: ignore[list-item]
+    ("partitions", hive, None, r"source='hive': the values of y are in the names of its folders.*columns="),
     ("csv", lambda: write("x.csv", ""), None, r"pyarrow cannot read its first rows .*expected a CSV file"),
     ("csv header", lambda: write("x.csv", "a,b\n"), None, r"source='x\.csv': has no samples"),
     ("csv column", lambda: write("x.csv", "a,b\n1,2\n"), ["c"], r"no 'c' in .*; expected some of 'a', 'b'"),
@@ -198,4 +205,20 @@ def test_a_file_that_is_being_written(folder: Path) -> None:
 
 
 def test_names_may_be_of_anything() -> None:
-    assert source(["a/b.jpg", "and/or"]).read(0, 2) == ["a/b.jpg", "and/or"]
+    assert source(["a/b.jpg", "and/or"]).read(0, 2).tolist() == ["a/b.jpg", "and/or"]
+
+
+def test_folders_of_partitions_are_read_where_others_are_wanted(folder: Path) -> None:
+    assert source(hive(), columns=["a"]).read(0, 2)["a"].tolist() == [1, 2]
+
+
+def test_labels_may_be_called_as_a_folder_is(folder: Path) -> None:
+    Path("cat").mkdir()
+    _, labels = source((np.zeros(4), ["cat", "dog"] * 2)).read(1, 3)
+    assert labels.tolist() == ["dog", "cat"]
+    assert source(["cat"]).read(0, 1) == ["cat"]
+
+
+def test_paths_stay_paths(folder: Path) -> None:
+    write("a.txt")
+    assert source([Path("a.txt"), "https://example.org/b"]).read(0, 2) == [Path("a.txt"), "https://example.org/b"]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tenfold.data.opening import source
-from tenfold.data.source import PART_BYTES, count, sample
+from tenfold.data.source import PART_BYTES, count, cut, sample
 from tenfold.data.streams import BLOCK
 from tenfold.errors import BadCall
 
@@ -32,6 +32,13 @@ def test_samples_are_stacked_in_blocks() -> None:
     x, y = parts[1].rows
     np.testing.assert_array_equal(x[:, 0], np.arange(BLOCK, 2 * BLOCK))
     np.testing.assert_array_equal(y, np.arange(BLOCK, 2 * BLOCK))
+
+
+@pytest.mark.parametrize(("batch", "sizes"), [(100, [300, 300]), (500, [500, 100]), (64, [256, 256, 88])])
+def test_batches_are_whole(batch: int, sizes: list[int]) -> None:
+    assert [part.stop - part.start for part in cut(source(numbers(600)), multiple=batch)] == sizes
+    large = source(np.zeros(PART_BYTES // 4, np.uint8) for _ in range(20))
+    assert [part.stop - part.start for part in cut(large, multiple=10)] == [10, 10]
 
 
 def test_no_more_is_read_than_is_taken() -> None:
@@ -157,3 +164,39 @@ def test_in_a_process_of_its_own(script: str, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(script)
     done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+DATASET = """
+RATE = 2
+def helper(x):
+    return x * RATE
+class Base:
+    def __len__(self):
+        return 3
+    def one(self, number):
+        return number
+class Set(Base):
+    def __init__(self, transform):
+        self.transform = transform
+        self.array = np.arange(3)
+    def __getitem__(self, number):
+        return self.transform(helper(self.one(number)))
+def plus(x):
+    return x + 1
+made = Set(transform=plus)
+local = Set(transform=lambda x: plus(x))
+"""
+
+
+@pytest.mark.parametrize("name", ["made", "local"])
+def test_a_dataset_is_known_by_all_code_that_makes_its_samples(name: str) -> None:
+    def stamp(text: str) -> str:
+        names: dict[str, Any] = {"__name__": "a_script_of_the_user", "np": np}
+        exec(text, names)
+        return source(names[name]).stamp(0, 3)
+
+    assert stamp(DATASET) == stamp("# a comment\n" + DATASET)
+    for old, new in (("RATE = 2", "RATE = 3"), ("x * RATE", "x / RATE"), ("return number", "return -number")):
+        assert stamp(DATASET) != stamp(DATASET.replace(old, new))
+    for old, new in (("x + 1", "x + 2"), ("arange(3)", "ones(3)"), ("self.one(number))", "number)")):
+        assert stamp(DATASET) != stamp(DATASET.replace(old, new))

@@ -375,14 +375,15 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., di
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
     def parts(**texts: str) -> dict[str, str]:
-        for name in texts:
-            (tmp_path / f"{name}.py").write_text(textwrap.dedent(texts[name]))
-            sys.modules.pop(name, None)
+        names = [name.replace("/", ".").removesuffix(".__init__") for name in texts]
+        for name, text in texts.items():
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / f"{name}.py").write_text(textwrap.dedent(text))
         importlib.invalidate_caches()
         try:
             return fingerprint.of_function(importlib.import_module("task_module").task)
         finally:
-            for name in texts:
+            for name in names:
                 sys.modules.pop(name, None)
 
     return parts
@@ -401,6 +402,44 @@ def test_a_helper_that_is_reached_through_its_module(modules: Callable[..., dict
     before = modules(task_module=task, helper_module="def step(x): return x + 1\n")
     now = modules(task_module=task, helper_module="def step(x): return x + 2\n")
     assert fingerprint.differences(before, now) != []
+
+
+PACKAGE = {
+    "pk/__init__": "",
+    "pk/helpers": "from .deep import RATE\ndef scale(x): return x * RATE\n",
+    "pk/deep": "from . import helpers\nRATE = 2\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("task", "differences"),
+    [
+        ("import pk.helpers\ndef task(x): return pk.helpers.scale(x)\n", ["global RATE has changed"]),
+        ("def task(x):\n from pk.helpers import scale\n return scale(x)\n", ["module pk.deep has changed"]),
+        ("def task(x):\n import pk.helpers\n return pk.helpers.scale(x)\n", ["module pk.deep has changed"]),
+        (
+            "def task(x):\n from pk import helpers\n return (lambda: helpers.scale(x))()\n",
+            ["module pk.deep has changed"],
+        ),
+    ],
+    ids=["through a package", "a name", "a module", "a module of a package"],
+)
+def test_a_helper_in_a_package_wherever_it_is_imported(
+    task: str, differences: list[str], modules: Callable[..., dict[str, str]]
+) -> None:
+    before = modules(task_module=task, **PACKAGE)
+    same = "# a comment\n" + PACKAGE["pk/deep"]
+    assert fingerprint.differences(before, modules(task_module=task, **{**PACKAGE, "pk/deep": same})) == []
+    changed = PACKAGE["pk/deep"].replace("2", "3")
+    assert fingerprint.differences(before, modules(task_module=task, **{**PACKAGE, "pk/deep": changed})) == differences
+
+
+def test_what_a_function_imports_is_not_imported_to_look_at_it(modules: Callable[..., dict[str, str]]) -> None:
+    """It may be slow, and it may not be for this machine, or not even be there."""
+    task = "def task(x):\n import helper_module, broken_module, no_module, json, numpy.linalg\n from ... import x\n"
+    found = modules(task_module=task, helper_module="raise SystemExit\n", broken_module="def\n")
+    assert set(found) == {"the code of task", "module helper_module"}
+    assert not {"helper_module", "broken_module"} & set(sys.modules)
 
 
 def test_two_modules_with_the_same_names(modules: Callable[..., dict[str, str]]) -> None:

@@ -18,6 +18,7 @@ import numpy
 from model_kinds import ROWS, Kind
 
 import tenfold
+from tenfold.data.roles import together
 from tenfold.errors import BadCall
 from tenfold.journal import fingerprint
 from tenfold.models import model as keeping
@@ -25,6 +26,7 @@ from tenfold.models import nesting
 from tenfold.models.batching import batched
 from tenfold.models.model import Model, loaded
 from tenfold.models.opening import model
+from tenfold.models.predicting import Predicting
 from tenfold.models.sizing import ANY, COMPILED, best_size, even
 
 
@@ -75,6 +77,14 @@ def case_any_size_of_batch(kind: Kind, made: Model) -> None:
         assert len(watched.sizes) == -(-ROWS // size)
     one = nesting.cut(kind.rows, ROWS - 1, ROWS)
     same(batched(loaded(made), one, 7), nesting.cut(kind.expected, ROWS - 1, ROWS), kind.close)
+
+
+def case_the_only_column_of_a_table(kind: Kind, made: Model) -> None:
+    """It goes in as it is; a model that may take either as well, unless nobody said what goes in."""
+    if isinstance(kind.rows, numpy.ndarray):
+        as_table = loaded(made).by_name is not None
+        columns = together({"x": kind.rows}, as_table=as_table)
+        same(Predicting(made, lambda rows: rows, 64).outputs(columns), kind.expected, kind.close)
 
 
 def case_pickled_and_known_again(kind: Kind, made: Model) -> None:

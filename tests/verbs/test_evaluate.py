@@ -10,6 +10,7 @@ import numpy
 import pytest
 from sklearn import metrics
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
+from sklearn.model_selection import FixedThresholdClassifier
 
 import scripts
 import tenfold
@@ -110,6 +111,10 @@ def test_labels_that_are_texts_or_floats() -> None:
     model = LogisticRegression().fit(X, texts)
     found = evaluate(model, (X, texts), ["accuracy", "log_loss"])
     assert abs(found["log_loss"] - metrics.log_loss(texts, model.predict_proba(X))) < EXACT
+    for kind in (object, "S"):  # as pandas has them, and as files of HDF5 do
+        assert evaluate(model, (X, texts.astype(kind)), ["accuracy", "log_loss"]) == found
+    numbers = LogisticRegression().fit(X, Y.astype(float))
+    assert evaluate(numbers, (X, Y.astype(float)), "accuracy")["accuracy"] == numbers.score(X, Y)
     floats = LogisticRegression().fit(X, (Y > 0).astype(float))
     found = evaluate(floats, (X, (Y > 0).astype(float)), ["accuracy", "roc_auc"])
     assert abs(found["roc_auc"] - metrics.roc_auc_score(Y > 0, floats.predict_proba(X)[:, 1])) < EXACT
@@ -133,8 +138,59 @@ def test_a_classifier_without_probabilities_is_ranked_by_its_decision_function()
     model = RidgeClassifier().fit(X, words)
     wanted = metrics.roc_auc_score(words, model.decision_function(X))
     assert evaluate(model, (X, words), "roc_auc")["roc_auc"] == pytest.approx(wanted, EXACT)
-    with pytest.raises(errors.BadCall, match=r"RidgeClassifier has no predict_proba; .* in a call that has no others"):
-        evaluate(model, (X, words), ["roc_auc", "accuracy"])
+    both = evaluate(model, (X, words), ["roc_auc", "accuracy"])
+    assert both["roc_auc"] == pytest.approx(wanted, EXACT)
+    assert both["accuracy"] == pytest.approx(model.score(X, words), EXACT)
+    with pytest.raises(errors.BadCall, match=r"RidgeClassifier has no predict_proba, which log_loss"):
+        evaluate(model, (X, words), ["roc_auc", "log_loss"])
+
+
+def test_classes_are_what_the_estimator_predicts_whatever_else_is_asked() -> None:
+    """One that decides by a threshold of its own is no argmax of its probabilities."""
+    y = (Y > 0).astype(int)
+    model = FixedThresholdClassifier(LogisticRegression(), threshold=0.1).fit(X, y)
+    found = evaluate(model, (X, y), ["accuracy", "f1", "confusion", "roc_auc", "log_loss", "mae", Within(0.5)], by="y")
+    predicted, scores = model.predict(X), model.predict_proba(X)
+    assert metrics.accuracy_score(y, scores.argmax(1)) != metrics.accuracy_score(y, predicted)
+    assert found["accuracy"] == found["within"] == pytest.approx(metrics.accuracy_score(y, predicted), EXACT)
+    assert found["f1"] == pytest.approx(metrics.f1_score(y, predicted), EXACT)
+    assert found["mae"] == pytest.approx(metrics.mean_absolute_error(y, predicted), EXACT)
+    assert numpy.array_equal(found["confusion"], metrics.confusion_matrix(y, predicted))
+    assert found["roc_auc"] == pytest.approx(metrics.roc_auc_score(y, scores[:, 1]), EXACT)
+    assert found["log_loss"] == pytest.approx(metrics.log_loss(y, scores), EXACT)
+    assert found.groups[0]["accuracy"] == pytest.approx(model.score(X[y == 0], y[y == 0]), EXACT)
+
+
+def test_columns_of_a_table_go_in_as_one_array_where_the_estimator_knows_no_names(tmp_path: Path) -> None:
+    import pandas
+
+    numpy.savez(tmp_path / "rows.npz", x=X, y=Y)
+    wanted = {"accuracy": CLASSIFIER.score(X, Y)}
+    rows = str(tmp_path / "rows.npz")
+    for inputs in (None, "x", ["x"]):
+        same(evaluate(CLASSIFIER, rows, "accuracy", target="y", inputs=inputs), wanted)
+    frame = pandas.DataFrame(X, columns=["a", "b", "c", "d"])
+    assert numpy.array_equal(tenfold.predict(CLASSIFIER, frame, progress=False).numpy(), CLASSIFIER.predict(X))
+    with pytest.raises(errors.TasksFailed, match=r"the columns a, b, c, d, e, which are not all numbers.* inputs="):
+        evaluate(CLASSIFIER, frame.assign(y=Y, e="text"), "accuracy", target="y")
+
+
+def test_texts_of_a_dataframe_are_labels(tmp_path: Path) -> None:
+    import pandas
+
+    frame = pandas.DataFrame({"a": X[:, 0], "b": X[:, 1], "label": numpy.array(["no", "perhaps", "yes"], object)[Y]})
+    model = LogisticRegression().fit(frame[["a", "b"]], frame["label"])
+    assert model.classes_.dtype == object
+    found = evaluate(model, frame, ["accuracy", "roc_auc"], target="label")
+    p = model.predict_proba(frame[["a", "b"]])
+    wanted = {
+        "accuracy": model.score(frame[["a", "b"]], frame["label"]),
+        "roc_auc": metrics.roc_auc_score(frame["label"], p, multi_class="ovr"),
+    }
+    same(found, wanted)
+    predicted = tenfold.predict(model, frame[["a", "b"]][:2], tmp_path / "set", progress=False)
+    assert predicted.numpy().dtype == "U7"
+    assert predicted.numpy().tolist() == model.predict(frame[["a", "b"]][:2]).tolist()
 
 
 def test_a_bootstrap_is_the_same_every_time_for_any_number_of_workers() -> None:
@@ -156,6 +212,31 @@ def test_several_models_and_several_data_sets_in_one_call() -> None:
         for model, estimator in models.items():
             assert found[name][model]["accuracy"] == metrics.accuracy_score(y, estimator.predict(x))
     assert found["test"]["full"].rows == 1000
+
+
+class Noisy:
+    """An estimator that says when it is loaded."""
+
+    classes_ = numpy.array([0, 1, 2])
+
+    def __init__(self, number: int, log: str) -> None:
+        self.number, self.log = number, log
+
+    def fit(self) -> None: ...
+
+    def predict(self, rows: Any) -> Any:
+        return numpy.full(len(rows), self.number % 3)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        with open(self.log, "a") as file:
+            file.write(f"{self.number}\n")
+
+
+def test_each_of_many_models_is_loaded_once(tmp_path: Path) -> None:
+    models = {str(number): Noisy(number, str(tmp_path / "loaded")) for number in range(6)}
+    evaluate(models, (X, Y), "accuracy", workers=1)
+    assert sorted((tmp_path / "loaded").read_text().split()) == sorted(models)
 
 
 def test_approximate_scores_are_within_their_bound() -> None:
@@ -291,6 +372,23 @@ def test_a_column_that_is_not_there_is_named(role: str, tmp_path: Path) -> None:
         tenfold.BadCall, match=f"{role}='z': there is no such column; the source has a, b, c, d, y, w, g"
     ):
         evaluate(CLASSIFIER, table(tmp_path), "accuracy", **options)
+
+
+def test_weights_that_are_no_numbers_and_groups_of_several_are_refused_before_work_starts() -> None:
+    rows = {"x": X, "y": Y, "w": numpy.array(["u"] * len(X))}
+    with pytest.raises(
+        tenfold.BadCall,
+        match=r"weight='w': a row of it is <U1; expected a number; by='x': a row of it is float64 of shape \(4,\)",
+    ):
+        evaluate(CLASSIFIER, rows, "accuracy", target="y", inputs="x", weight="w", by="x")
+
+
+def test_rows_of_another_width_than_the_model_takes_are_refused_before_work_starts() -> None:
+    text = "takes rows of 4 numbers, and the source has rows of {}; say which columns"
+    with pytest.raises(tenfold.BadCall, match=text.format(3)):
+        evaluate({"it": CLASSIFIER}, {"first": (X[:, :3], Y)}, "accuracy")
+    with pytest.raises(tenfold.BadCall, match=text.format(2)):
+        tenfold.predict(CLASSIFIER, {"a": X[:, 0], "b": X[:, 1]}, progress=False)
 
 
 def test_a_model_of_several_outputs_wants_one_named() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import threading
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,10 @@ def test_labels_and_a_torch_module() -> None:
     with torch.no_grad():
         expected = module(torch.from_numpy(x)).numpy()
     numpy.testing.assert_allclose(predict(module, x).numpy(), expected, atol=1e-6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's own: TorchScript is deprecated
+        scripted = torch.jit.trace(module, torch.from_numpy(x[:2]))
+        numpy.testing.assert_allclose(predict(scripted, x).numpy(), expected, atol=1e-6)
     similar = torch.nn.CosineSimilarity()  # forward(x1, x2), as a Fit with a dict of inputs calls it
     numpy.testing.assert_allclose(predict(similar, {"x2": x, "x1": 3 * x}).numpy(), numpy.ones(len(x)), atol=1e-6)
 

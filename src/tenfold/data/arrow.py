@@ -7,17 +7,29 @@ column is of floats. A column of lists of one fixed length is an array with one 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tenfold.data.source import Rows
+from tenfold.data import arrays
+from tenfold.data.naming import chosen
+from tenfold.data.source import Rows, Source
+from tenfold.data.together import Together
 from tenfold.machine.installed import imported
 
 
 def library() -> Any:
     """pyarrow; a clear error where it is not installed."""
     return imported("pyarrow", "pyarrow, which tables need,", "data")
+
+
+def of(table: Any, columns: Sequence[str] | None, name: str) -> Source:
+    """A table of Arrow's, or a batch of its records, in memory."""
+    wanted = chosen(table.column_names, columns, name, "columns")
+    whole = table if isinstance(table, library().Table) else library().Table.from_batches([table])
+    found = rows(whole.select(wanted))
+    return Together({key: arrays.of_array(array, f"{name}[{key!r}]") for key, array in found.items()}, name)
 
 
 def rows(table: Any, floats: frozenset[str] = frozenset()) -> Rows:

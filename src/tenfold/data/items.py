@@ -1,23 +1,23 @@
 """Whatever has a length and gives its samples by number: a `Dataset` of PyTorch, a list, an object of the caller's.
 
-Tensors become NumPy arrays. What it holds is known by its pickle, and the code of its class; what its samples are made
-from, files for example, it alone knows.
+Tensors become NumPy arrays. What it holds is known by its pickle, and by the code of its class and of the functions in
+it; what its samples are made from, files for example, it alone knows.
 """
 
 from __future__ import annotations
 
-import inspect
 import pickle
+import types
 import uuid
 from collections.abc import Iterator
 from typing import Any
 
-import cloudpickle
 import numpy as np
 
 from tenfold.data import stacking, stamps
 from tenfold.data.source import Part, Rows, Source
 from tenfold.errors import BadCall, SampleUnreadable
+from tenfold.journal import fingerprint
 
 _GUESS = 1 << 16  # bytes of a sample where the first one cannot be had
 
@@ -72,41 +72,23 @@ class Items(Source):
 
 def _mark(items: Any) -> str | None:
     """None for what cannot be pickled: nobody could say whether it is the same the next time."""
-    for pickler in (_Plain, _Script):
-        found = stamps.Digesting()
-        try:
-            pickler(found, protocol=5).dump(items)
-        except Exception:  # a class of a script, a lambda: the other one may know it
-            continue
-        return stamps.of_texts(found.hexdigest(), _code(type(items)))
-    return None
-
-
-class _Plain(pickle.Pickler):
-    """Arrays and tensors by their content: their pickles depend on where they come from."""
-
-    def reducer_override(self, value: Any) -> Any:
-        return _content(value)
-
-
-class _Script(cloudpickle.Pickler):  # type: ignore[misc]
-    """The same for what is defined in a script."""
-
-    def reducer_override(self, value: Any) -> Any:
-        found = _content(value)
-        return super().reducer_override(value) if found is NotImplemented else found
-
-
-def _content(value: Any) -> Any:
-    if not stacking.is_tensor(value) and not isinstance(value, np.ndarray):
-        return NotImplemented
-    array = stacking.as_array(value)
-    return NotImplemented if array.dtype.hasobject else (stamps.of_texts, (stamps.of_array(array), array.shape))
-
-
-def _code(kind: type) -> str:
-    """Of its class: a pickle has only the name of it."""
+    found = stamps.Digesting()
     try:
-        return inspect.getsource(kind)
-    except (OSError, TypeError):
-        return kind.__qualname__
+        _Content(found, protocol=5).dump(items)
+    except Exception:  # an open file, a lock
+        return None
+    return found.hexdigest()
+
+
+class _Content(pickle.Pickler):
+    """Arrays and tensors by their content, since their pickles depend on where they come from; code by what it is."""
+
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, types.FunctionType | type) and not fingerprint.is_installed(value):
+            return str, (repr(sorted(fingerprint.of_function(value).items())),)
+        if isinstance(value, types.ModuleType):
+            return str, (value.__name__,)
+        if not stacking.is_tensor(value) and not isinstance(value, np.ndarray):
+            return NotImplemented
+        array = stacking.as_array(value)
+        return NotImplemented if array.dtype.hasobject else (stamps.of_texts, (stamps.of_array(array), array.shape))

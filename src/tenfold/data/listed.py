@@ -34,10 +34,6 @@ class Listed(Source):
         """Names that are of no file, and no addresses either."""
         return [self.names[number] for number in np.flatnonzero(self._facts[:, 0] == _UNKNOWN).tolist()]
 
-    @property
-    def has_files(self) -> bool:
-        return bool((self._facts[:, 0] >= 0).any())
-
     def place(self, number: int) -> str:
         """Where the file is."""
         return os.path.join(self.root, self.names[number]) if self.root is not None else self.names[number]
@@ -50,9 +46,12 @@ class Listed(Source):
         return stamps.of_texts("\0".join(self.names[start:stop]), self._facts[start:stop].tolist())
 
     def parts(self) -> Iterator[Part]:
+        if len(set(self.names)) < len(self.names):  # of few names, most have no mark, and those that have it come often
+            yield from super().parts()
+            return
         start = 0
-        every = cut_every(len(self.names))
         most = 1 << (max(1, PART_BYTES // max(1, self.sample_bytes)).bit_length() - 1)
+        every = min(cut_every(len(self.names)), most)
         for after, name in enumerate(self.names, 1):
             if every == 1 or after == len(self.names) or after - start >= most or _number(name) % every == 0:
                 yield Part(start, after, self.stamp(start, after))

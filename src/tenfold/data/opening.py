@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tenfold.data import arrays, dask, files, frames, hdf5, items, stacking, streams, together, zarr
+from tenfold.data import arrays, arrow, dask, files, frames, hdf5, items, stacking, streams, together, zarr
+from tenfold.data.listed import is_address
 from tenfold.data.paths import at
 from tenfold.data.source import Source
 from tenfold.errors import BadCall
@@ -46,6 +47,8 @@ def _found(value: Any, columns: Sequence[str] | None, name: str) -> Source:
         return dask.of(value, columns, name)
     if "pandas" in origins and hasattr(value, "columns"):
         return frames.of(value, columns, name)
+    if "pyarrow" in origins and hasattr(value, "column_names"):
+        return arrow.of(value, columns, name)
     if columns is not None:
         raise BadCall(
             f"columns={list(columns)!r}: {name} is a {type(value).__name__}, which has no columns; they are for "
@@ -97,13 +100,21 @@ def _by_ability(value: Any, origins: set[str], name: str) -> Source:
 
 
 def _names(value: list[Any], name: str) -> Source:
-    """Where some are files, all others but addresses have to be; if none is, they are names of something else."""
-    found = files.Names([os.fspath(one) for one in value], None)
+    """Where some are files, all others but addresses have to be; if none is, they are texts, such as labels.
+
+    A folder may have the name of a label. It is a file here only if all others are, too.
+    """
+    found = files.Names(value)
     gone = found.gone
-    if gone and (found.has_files or not all(isinstance(one, str) for one in value)):
-        more = f" and {len(gone) - 3} more" if len(gone) > 3 else ""
-        raise BadCall(f"{name}: {', '.join(map(repr, gone[:3]))}{more} of its {found.length} names do not exist")
-    return found
+    if not gone:
+        return found
+    if all(isinstance(one, str) for one in value) and not any(map(os.path.isfile, set(value))):
+        return found if any(map(is_address, value)) else arrays.of_array(np.array(value, dtype=object), name)
+    more = f" and {len(gone) - 3} more" if len(gone) > 3 else ""
+    raise BadCall(
+        f"{name}: {', '.join(map(repr, gone[:3]))}{more} of its {found.length} names do not exist; "
+        "expected files or addresses; of texts that are no names, an array: numpy.array([...])"
+    )
 
 
 def _origins(value: Any) -> set[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tenfold.data import csv, hdf5, manifest, npy, parquet, zarr
@@ -71,11 +72,19 @@ def _folder(path: str, columns: Sequence[str] | None, name: str) -> Source:
 
 def _below(folder: str) -> list[str]:
     """All files, sorted; without hidden ones, and what systems leave beside images."""
-    found = []
-    for parent, folders, names in os.walk(folder):
-        folders[:] = [one for one in folders if not one.startswith(".")]
-        found += [os.path.join(parent, one) for one in names if not one.startswith(".")]
-    return sorted(found)
+    return sorted(_walked(folder, ()))
+
+
+def _walked(folder: str, around: tuple[str, ...]) -> Iterator[str]:
+    """Links are followed, but not to a folder that is around them."""
+    real = os.path.realpath(folder)
+    if real in around:
+        return
+    with contextlib.suppress(PermissionError), os.scandir(folder) as there:
+        for one in there:
+            if not one.name.startswith("."):
+                is_folder = os.path.isdir(one.path) if one.is_symlink() else one.is_dir()
+                yield from _walked(one.path, (*around, real)) if is_folder else (one.path,)
 
 
 def _files(found: list[str], root: str, columns: Sequence[str] | None, name: str, told: str) -> Source:
@@ -86,6 +95,7 @@ def _files(found: list[str], root: str, columns: Sequence[str] | None, name: str
         library()
         return Images([os.path.relpath(one, root) for one in found], root)
     if suffixes <= set(PARQUET):
+        _no_partitions([os.path.relpath(one, root) for one in found], columns, told)
         return parquet.files(found, columns, name)
     if suffixes <= set(CSV):
         return csv.files(found, columns, name)
@@ -115,6 +125,17 @@ def _refused(found: list[str], suffixes: set[str]) -> str:
 def _no_columns(columns: Sequence[str] | None, told: str, what: str) -> None:
     if columns is not None:
         raise BadCall(f"columns={list(columns)!r}: {told} is {what}, and has no columns")
+
+
+def _no_partitions(found: list[str], columns: Sequence[str] | None, told: str) -> None:
+    """Refuse columns whose values are in names of folders, unless others alone are wanted."""
+    folders = [folder for one in found for folder in os.path.dirname(one).split(os.sep)]
+    there = sorted({folder.partition("=")[0] for folder in folders if "=" in folder})
+    if there and (columns is None or {*there} & {*columns}):
+        raise BadCall(
+            f"{told}: the values of {', '.join(there)} are in the names of its folders, which are not read; say with "
+            "columns= which others are wanted, or give pyarrow.dataset.dataset(path, partitioning='hive').to_table()"
+        )
 
 
 def _arrays(found: list[str], name: str) -> Source:

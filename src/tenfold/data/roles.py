@@ -2,7 +2,7 @@
 
 an array                 goes into the model
 (x, y), (x, y, weight)   x goes into the model, as Keras reads a tuple; so several inputs are ((a, b), y)
-a dict of columns        `inputs` go into the model: one by its name, several numbers as a matrix, others as a dict;
+a dict of columns        `inputs` go into the model: one column as it is, several numbers as a matrix, others as a dict;
                          to a model that knows its columns by name, all of them as a dict
 """
 
@@ -20,10 +20,15 @@ from tenfold.errors import BadCall
 
 
 class Beside(dict[str, Any]):
-    """Columns of numbers that go into a model side by side, unless it knows them by name."""
+    """Columns that can go into a model as one array, unless it knows them by name."""
 
-    def matrix(self) -> numpy.ndarray:
-        return numpy.column_stack(list(self.values()))
+    as_table: bool
+    """Nobody said which columns go in, so that a model which takes anything is given them by name."""
+
+    def matrix(self) -> Any:
+        """Numbers side by side, or the only column."""
+        columns = list(self.values())
+        return numpy.column_stack(columns) if all(map(_is_numbers, columns)) else columns[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,7 @@ class Roles:
             return rows[0]
         if isinstance(rows, Mapping):
             others = {name: rows[name] for name in rows if name not in (self.target, self.weight, self.by)}
-            return together(others) if self.target is not None else others
+            return together(others, as_table=self.target is None)
         return rows
 
     def truth(self, rows: Rows) -> Any:
@@ -63,12 +68,21 @@ class Roles:
         )
 
     def weights(self, rows: Rows) -> Any:
-        if self.weight is not None:
-            return column(rows, self.weight, "weight")
-        return rows[2] if isinstance(rows, tuple) and len(rows) == 3 else None
+        if self.weight is None and not (isinstance(rows, tuple) and len(rows) == 3):
+            return None
+        name = NAMES[2] if self.weight is None else self.weight
+        found = numpy.asarray(column(rows, name, "weight"))
+        if found.dtype.kind not in "biuf" or found.shape not in ((len(found),), (len(found), 1)):
+            raise BadCall(f"weight={name!r}: {_told(found)}; expected a number")
+        return found
 
     def groups(self, rows: Rows) -> Any:
-        return None if self.by is None else column(rows, self.by, "by")
+        if self.by is None:
+            return None
+        found = numpy.asarray(column(rows, self.by, "by"))
+        if found.ndim != 1:
+            raise BadCall(f"by={self.by!r}: {_told(found)}; expected one value")
+        return found
 
 
 def look_at(source: Source, *looks: Callable[[Rows], Any]) -> None:
@@ -79,8 +93,14 @@ def look_at(source: Source, *looks: Callable[[Rows], Any]) -> None:
         rows = source.read(0, 1)
     except Exception:  # a corrupt sample: whoever works on it says so
         return
+    faults = []
     for look in looks:
-        look(rows)
+        try:
+            look(rows)
+        except BadCall as error:
+            faults.append(str(error))
+    if faults:
+        raise BadCall("; ".join(dict.fromkeys(faults)))
 
 
 def column(rows: Rows, name: str, argument: str) -> Any:
@@ -94,9 +114,19 @@ def column(rows: Rows, name: str, argument: str) -> Any:
     return known[name]
 
 
-def together(columns: dict[str, Any]) -> dict[str, Any]:
-    """`Beside` where all are numbers, one a row each; anything else as it is."""
-    arrays = {name: numpy.asarray(column) for name, column in columns.items()}
-    if arrays and all(array.ndim == 1 and array.dtype.kind in "biuf" for array in arrays.values()):
-        return Beside(arrays)
-    return columns
+def _told(array: numpy.ndarray) -> str:
+    shape = f" of shape {array.shape[1:]}" if array.ndim > 1 else ""
+    return f"a row of it is {array.dtype}{shape}"
+
+
+def together(columns: dict[str, Any], *, as_table: bool = False) -> dict[str, Any]:
+    """`Beside` where it is one column, or all are numbers, one a row each; anything else as it is."""
+    if len(columns) != 1 and not all(map(_is_numbers, columns.values())):
+        return columns
+    found = Beside(columns)
+    found.as_table = as_table
+    return found
+
+
+def _is_numbers(column: Any) -> bool:
+    return isinstance(column, numpy.ndarray) and column.ndim == 1 and column.dtype.kind in "biuf"

@@ -81,6 +81,10 @@ class Source(ABC):
         """All samples, in order, cut for workers. The same cuts for the same data, on every machine."""
         return cut(self)
 
+    def blocks(self, multiple: int) -> Iterator[Part]:
+        """The same of a stream, in parts that are multiples of that."""
+        return self.parts()
+
 
 def cut(source: Source, *, least: int = 1, multiple: int = 1, streamed: bool = False) -> Iterator[Part]:
     """All samples in parts of one size: at least `least` where that fits in memory, and a multiple of `multiple`.
@@ -89,7 +93,7 @@ def cut(source: Source, *, least: int = 1, multiple: int = 1, streamed: bool = F
     """
     length = source.length
     if length is None:
-        yield from source.parts()
+        yield from source.blocks(multiple)
         return
     step = max(1, step_of(length, source.sample_bytes, least, streamed=streamed) // multiple) * multiple
     for start in range(0, length, step):

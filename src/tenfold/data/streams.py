@@ -12,7 +12,7 @@ from tenfold.data.source import PART_BYTES, Part, Rows, Source
 from tenfold.errors import BadCall
 
 BLOCK = 256
-"""Samples that are sent together, if they are not too large for that."""
+"""Samples that are sent together, if they are not too large for that; more where batches are to be whole."""
 _INFINITE = -1
 """What tf.data says of a set that is repeated without end; -2 of one that does not know."""
 
@@ -52,20 +52,23 @@ class Stream(Source):
         raise BadCall(f"{self._name}: what a stream will give is not known before it is read")
 
     def parts(self) -> Iterator[Part]:
+        return self.blocks(1)
+
+    def blocks(self, multiple: int) -> Iterator[Part]:
         if self._once and self._begun:
             raise BadCall(
                 f"{self._name}: this {type(self._items).__name__} has been read already, and gives nothing twice; "
                 "make a new one, or give something that can be gone through again, such as a list"
             )
         self._begun = True
-        return self._blocks()
+        return self._blocks(multiple)
 
-    def _blocks(self) -> Iterator[Part]:
+    def _blocks(self, multiple: int) -> Iterator[Part]:
         start, size, block = 0, 0, []
         for one in self._samples():
             block.append(one)
             size += stacking.weight(one)
-            if len(block) >= BLOCK or size >= PART_BYTES:
+            if (len(block) >= BLOCK or size >= PART_BYTES) and len(block) % multiple == 0:
                 yield Part(start, start + len(block), None, stacking.stacked(block))
                 start, size, block = start + len(block), 0, []
         if block:

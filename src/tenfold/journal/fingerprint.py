@@ -1,24 +1,21 @@
 """What identifies a call, part by part, so that a run that differs can be refused with what differs.
 
 The code of a function is its bytecode with its constants and names, so comments and line numbers do not count.
-Whatever of the user's it reaches is a part of its own: globals, closures, defaults, classes, helpers in modules;
-installed libraries are not followed.
+Whatever of the user's it reaches is a part of its own: globals, closures, defaults, classes, helpers in modules. A
+module that it imports when it runs counts as a whole, with those that this one imports. Installed libraries are not
+followed.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import sys
-import sysconfig
 import threading
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tenfold.journal import digest
-
-_STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"]
+from tenfold.journal import digest, origins
 
 
 def of_value(value: object) -> bytes:
@@ -125,18 +122,23 @@ class _Visitor:
         for key, default in [*enumerate(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).items()]:
             self.visit(default, f"default {key} of {name}")
         names = sorted(_names(function.__code__))
+        passed: set[int] = set()
         for global_name in names:
             if global_name in function.__globals__:
-                self._visit_global(function.__globals__[global_name], global_name, names)
+                self._visit_global(function.__globals__[global_name], global_name, names, passed)
+        package = function.__globals__.get("__package__") or ""
+        for module, code in origins.imported(function.__code__, package).items():
+            self._put(f"module {module}", _digest_code(code))
 
-    def _visit_global(self, value: Any, name: str, names: list[str]) -> None:
-        """A global; of a module of the user's, what the function may mean by `module.name`."""
+    def _visit_global(self, value: Any, name: str, names: list[str], passed: set[int]) -> None:
+        """A global; of a module of the user's, what the function may mean by `module.name`, also in a module of it."""
         if not isinstance(value, types.ModuleType):
             self.visit(value, f"global {name}")
-        elif not _is_library(value.__name__):
+        elif not origins.is_library(value.__name__) and id(value) not in passed:
+            passed.add(id(value))
             for attribute in names:
                 if attribute in vars(value):
-                    self.visit(vars(value)[attribute], f"global {name}.{attribute}")
+                    self._visit_global(vars(value)[attribute], f"{name}.{attribute}", names, passed)
 
     def _visit_class(self, kind: type, name: str) -> None:
         for base in kind.__bases__:
@@ -195,13 +197,4 @@ def _digest(value: object) -> str:
 
 def is_installed(value: Any) -> bool:
     """Whether a function or class comes from an installed library rather than from the user."""
-    return _is_library(getattr(value, "__module__", None) or "")
-
-
-def _is_library(module: str) -> bool:
-    if module == "__main__":
-        return False
-    file = getattr(sys.modules.get(module), "__file__", None)
-    if file is None:
-        return module in sys.builtin_module_names or module == "builtins"
-    return "site-packages" in file or "dist-packages" in file or file.startswith(_STANDARD_LIBRARY)
+    return origins.is_library(getattr(value, "__module__", None) or "")

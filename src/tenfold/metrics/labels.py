@@ -14,6 +14,7 @@ import numpy
 
 from tenfold.errors import BadCall
 from tenfold.metrics.port import Array
+from tenfold.metrics.reading import texts
 
 
 def union(a: Array, b: Array) -> Array:
@@ -63,7 +64,7 @@ def classes_array(classes: Sequence[Any] | Array | None) -> Array | None:
     """The labels of the columns as a caller gave them."""
     if classes is None:
         return None
-    array = numpy.asarray(classes)
+    array = texts(numpy.asarray(classes))
     kinds = {"b": "i", "u": "i"}
     is_whole = array.dtype.kind == "f" and bool((array == numpy.floor(array)).all())  # labels that were floats
     array = array.astype(numpy.int64) if array.dtype.kind in kinds or is_whole else array

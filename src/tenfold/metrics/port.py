@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 import numpy
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from tenfold.errors import BadCall
 
 Array = NDArray[Any]
+Reads = Literal["predictions", "scores", "probabilities"]
+"""What a metric looks at: what a model says, or how sure it is of each class; scores may be of any size."""
 Value = Any
 """What a metric gives: a float, an array, or a dict of numbers or arrays."""
 
@@ -65,6 +67,8 @@ class Family(ABC):
     """What its score is called."""
     weighs: bool = True
     """Whether rows can have weights."""
+    reads: Reads = "predictions"
+    """What it is to be given of an estimator that has several methods."""
     sampled: bool = True
     """Whether a bootstrap needs states of replicates; not where the state keeps rows apart, or no interval is given."""
 

@@ -14,7 +14,7 @@ import numpy
 from tenfold.errors import BadCall
 from tenfold.metrics import table
 from tenfold.metrics.labels import columns_of, positive_of, shown
-from tenfold.metrics.port import Array, Family, Readings, Value
+from tenfold.metrics.port import Array, Family, Readings, Reads, Value
 from tenfold.metrics.reading import probabilities, same_length, scores, truth_labels
 from tenfold.metrics.table import Table
 
@@ -30,6 +30,8 @@ class Losses(NamedTuple):
 
 class MeanLoss(Family):
     """What log loss, Brier score and top-k accuracy share: a mean over rows, of a number that the true class picks."""
+
+    reads: Reads = "probabilities"
 
     def __init__(self, name: str, classes: Array | None = None) -> None:
         self.name = name
@@ -116,6 +118,8 @@ class Brier(MeanLoss):
 class TopK(MeanLoss):
     """The share of rows whose class is among the k with the greatest scores; of equal ones, the last columns count."""
 
+    reads: Reads = "scores"
+
     def __init__(self, name: str, k: int, classes: Array | None = None) -> None:
         super().__init__(name, classes)
         self.k = k
@@ -134,6 +138,7 @@ class TopK(MeanLoss):
 class Calibration(Family):
     """How often the positive class occurs where it was given a probability: one point for each bin that has rows."""
 
+    reads: Reads = "probabilities"
     sampled = False
 
     def __init__(self, name: str, bins: int, classes: Array | None = None) -> None:

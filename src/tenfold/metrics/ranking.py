@@ -19,7 +19,7 @@ from tenfold.metrics import runs
 from tenfold.metrics.areas import Areas
 from tenfold.metrics.histograms import rounded
 from tenfold.metrics.labels import columns_of, positive_of, shown, union
-from tenfold.metrics.port import Array, Family, Readings, Value
+from tenfold.metrics.port import Array, Family, Readings, Reads, Value
 from tenfold.metrics.reading import same_length, scores, truth_labels
 from tenfold.metrics.resampling import drawn
 from tenfold.metrics.runs import Pile, Run
@@ -41,6 +41,8 @@ class Ranked(NamedTuple):
 
 class Ranking(Family):
     """The area under a curve."""
+
+    reads: Reads = "scores"
 
     def __init__(self, curve: Curve, classes: Array | None = None, approximate: bool = False) -> None:
         self.name = curve

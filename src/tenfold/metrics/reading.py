@@ -1,6 +1,6 @@
 """What truth and predictions may look like, and what they are turned into. Everything else is refused, with shapes.
 
-truth        labels of shape (n,) or (n, 1): whole numbers, bools or text; or one-hot rows (n, classes) predicted
+truth        labels of shape (n,) or (n, 1): whole numbers, bools, text or bytes; or one-hot rows (n, classes) predicted
 labels in the same forms; or scores (n, classes), of which the greatest is the class; or, for two classes, one
              column of float probabilities, (n,) or (n, 1), which is the positive class above 0.5
 """
@@ -68,6 +68,14 @@ def same_length(truth: Array, predicted: Array) -> None:
         raise BadCall(f"truth has {len(truth)} rows and predicted has {len(predicted)}: expected as many")
 
 
+def texts(array: Array) -> Array:
+    """Texts as NumPy's own, where they are objects, as pandas has them, or bytes; anything else as it is."""
+    if array.dtype.kind == "O" and array.size and all(isinstance(one, str | bytes) for one in array.flat):
+        words = [one.decode() if isinstance(one, bytes) else one for one in array.flat]
+        return numpy.array(words).reshape(array.shape)
+    return numpy.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+
+
 def form(array: Array) -> str:
     """What an array is like, for messages."""
     return f"an array of {array.dtype} with the shape {array.shape}"
@@ -82,6 +90,7 @@ def _labels(what: str, array: Array, first: int) -> Array:
         return _of_one_hot(what, array, first)
     if array.ndim != 1:
         raise BadCall(f"{what} is {form(array)}: expected labels of shape (n,) or (n, 1), or one-hot rows (n, classes)")
+    array = texts(array)
     if array.dtype.kind in "biu":
         return array.astype(numpy.int64)
     if array.dtype.kind == "f":
@@ -120,7 +129,7 @@ def _of_objects(what: str, array: Array, first: int) -> Array:
     for place, value in enumerate(values):
         if not isinstance(value, kinds):
             raise BadCall(f"{what} is {value!r} in row {first + place}: expected all numbers, or all text")
-    return array.astype(str) if kinds is str else _labels(what, numpy.array(values), first)
+    return _labels(what, numpy.array(values), first)
 
 
 def _finite(what: str, array: Array, first: int) -> None:

@@ -19,7 +19,7 @@ import numpy
 
 from tenfold.errors import BadCall
 from tenfold.metrics.naming import metric
-from tenfold.metrics.port import Array, Family, Readings, Value, weights
+from tenfold.metrics.port import Array, Family, Readings, Reads, Value, weights
 from tenfold.metrics.ranking import Ranking
 from tenfold.metrics.resampling import drawn, keys
 from tenfold.metrics.scores import Scores
@@ -56,6 +56,7 @@ class Scoring:
     seed         of the bootstrap
     approximate  whether roc_auc and average_precision may be rounded
     classes      the label of each predicted column, where the labels in the truth do not say that
+    columns      the same for the scores that come beside predictions
     limit        how many scores may be in memory when `merge` is given a folder
     """
 
@@ -68,15 +69,16 @@ class Scoring:
         seed: int = 0,
         approximate: bool = False,
         classes: Any = None,
+        columns: Any = None,
         limit: int = LIMIT,
     ) -> None:
-        found, faults = _found(metrics, classes, approximate)
+        found, faults = _found(metrics, classes, columns, approximate)
         if not isinstance(bootstrap, int) or isinstance(bootstrap, bool) or bootstrap < 0:
             faults.append(f"bootstrap={bootstrap!r}: expected how many replicates, such as 1000, or 0 for none")
         elif bootstrap:
             faults += [f"bootstrap={bootstrap}: {each.name} knows no weights" for each in found if not each.weighs]
         if faults:
-            raise BadCall("; ".join(faults))
+            raise BadCall("; ".join(dict.fromkeys(faults)))  # each metric has what is wrong with the classes
         self.metrics = [each.for_bootstrap() for each in found] if bootstrap else found
         self.by = by
         self.limit = limit
@@ -90,9 +92,23 @@ class Scoring:
         """The tally of no rows."""
         return Tally(0, [None] * len(self._kinds), [None] * len(self._kinds))
 
-    def update(self, truth: Any, predicted: Any, weight: Any = None, groups: Any = None, first_row: int = 0) -> Tally:
-        """The tally of one block. `first_row` is the number of its first row among all rows."""
-        readings = [kind.read(truth, predicted, first_row) for kind in self._kinds]
+    def update(
+        self,
+        truth: Any,
+        predicted: Any,
+        weight: Any = None,
+        groups: Any = None,
+        first_row: int = 0,
+        *,
+        scores: Any = None,
+    ) -> Tally:
+        """The tally of one block. `first_row` is the number of its first row among all rows.
+
+        `scores`: how sure the model is of each class, where `predicted` does not say that.
+        """
+        scores = predicted if scores is None else scores
+        given = [predicted if kind.reads == "predictions" else scores for kind in self._kinds]
+        readings = [kind.read(truth, each, first_row) for kind, each in zip(self._kinds, given, strict=True)]
         rows = len(readings[0].columns[0])
         weight = weights(weight, rows)
         deaf = [each.name for each in self.metrics if not each.weighs]
@@ -211,7 +227,14 @@ class Scoring:
         return [each.result(each.of_replicate(states, number), labels) for number in range(len(self._keys))]
 
 
-def _found(metrics: Any, classes: Any, approximate: bool) -> tuple[list[Family], list[str]]:
+def read_by(metrics: Any) -> set[Reads]:
+    """What the metrics look at."""
+    return {each.reads for each in _found(metrics)[0]}
+
+
+def _found(
+    metrics: Any, classes: Any = None, columns: Any = None, approximate: bool = False
+) -> tuple[list[Family], list[str]]:
     """The metrics, and what is wrong with them."""
     asked: Iterable[tuple[str | None, Any]]
     if isinstance(metrics, Mapping):
@@ -224,7 +247,10 @@ def _found(metrics: Any, classes: Any, approximate: bool) -> tuple[list[Family],
     faults = []
     for name, each in asked:
         try:
-            found.append(metric(each, name=name, classes=classes, approximate=approximate))
+            made = metric(each, name=name, classes=classes, approximate=approximate)
+            if columns is not None and made.reads != "predictions":
+                made = metric(each, name=name, classes=columns, approximate=approximate)
+            found.append(made)
         except BadCall as error:
             faults.append(str(error))
     names = [each.name for each in found]

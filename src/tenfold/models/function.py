@@ -31,6 +31,7 @@ class _Running:
     """Whether threads may call it at the same time is up to whoever wrote it."""
 
     fixed = False
+    by_name: bool | None = None
 
     def __init__(self, function: Any, output: str | None) -> None:
         self._function = function

@@ -45,6 +45,7 @@ class _Running:
     """JAX keeps a program for each shape itself; here one thread makes it, and the others wait."""
 
     fixed = True
+    by_name: bool | None = None
 
     def __init__(self, function: Any, output: str | None) -> None:
         self._function = function

@@ -105,7 +105,16 @@ def of_live(model: Any, output: str | None) -> KerasModel:
             f"{type(error).__name__}: {error}"
         ) from error
     objects = archive.objects(model, content)
-    return KerasModel(packed((content, objects, True), "a Keras model"), output).known_by(model=content, **objects)
+    made = KerasModel(packed((content, objects, True), "a Keras model"), output).known_by(model=content, **objects)
+    return made.taking(_width(model))
+
+
+def _width(model: Any) -> int | None:
+    """Of rows of numbers, if it takes one array of them; None where it takes others, or does not say so."""
+    inputs: Any = getattr(model, "inputs", None) or ()
+    is_by_name = isinstance(getattr(model, "input", None), dict)
+    one: Any = inputs[0].shape if len(inputs) == 1 and not is_by_name else ()
+    return one[1] if len(one) == 2 else None
 
 
 def output_names(model: Any) -> list[str]:

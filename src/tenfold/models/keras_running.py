@@ -23,6 +23,7 @@ class Running:
     """What the backends share: how rows are given to the model, and which output is taken."""
 
     fixed = True
+    by_name: bool | None
 
     def __init__(self, model: Any, output: str | None) -> None:
         import keras
@@ -32,6 +33,8 @@ class Running:
         self._names = output_names(model)
         self._floats = numpy.dtype(keras.backend.floatx())
         self._wants_tuple = isinstance(getattr(model, "input", None), tuple)
+        is_one = len(getattr(model, "inputs", None) or ()) == 1  # of a subclassed one, nobody knows
+        self.by_name = True if isinstance(getattr(model, "input", None), dict) else False if is_one else None
         if output is not None and self._names and output not in self._names:
             raise nesting.unknown(output, self._names)
 

@@ -17,13 +17,16 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self
 
+import numpy
+
 from tenfold.errors import BadCall
 from tenfold.models.nesting import Outputs, Rows
 from tenfold.work import parcel
 from tenfold.work.outcome import shorten
 
 KEPT = 4
-"""How many models a process keeps loaded: a worker is used again by later calls, whose models are others."""
+"""How many models a process keeps loaded, unless a task takes turns with more: a worker is used again by later calls,
+whose models are others."""
 
 
 class Predict(Protocol):
@@ -35,6 +38,8 @@ class Predict(Protocol):
 
     fixed: bool
     """It is compiled for a size of batch, so that all batches are to have one size."""
+    by_name: bool | None
+    """Whether it takes columns of a table as a dict, or as one array; None where it may take either."""
 
     def __call__(self, rows: Rows) -> Outputs:
         """Outputs in the order of the rows. They may point into memory of the framework: copy what is to be changed."""
@@ -81,6 +86,20 @@ class Model(ABC):
         object.__setattr__(self, "_parts", parts)
         return self
 
+    def taking(self, width: int | None) -> Self:
+        """Remember, in the caller only, how many numbers a row of its input has; None where it takes no such rows."""
+        object.__setattr__(self, "_width", width)
+        return self
+
+    def check(self, inputs: Any) -> None:
+        """BadCall for rows that it does not take, as far as that is known before it is loaded."""
+        width = vars(self).get("_width")
+        if width is not None and isinstance(inputs, numpy.ndarray) and inputs.ndim == 2 and inputs.shape[1] != width:
+            raise BadCall(
+                f"model: {self.describe()} that takes rows of {width} numbers, and the source has rows of "
+                f"{inputs.shape[1]}; say which columns of a table go in: inputs=[...]"
+            )
+
     def __tenfold_parts__(self) -> dict[str, Any]:
         """What a run that continues compares."""
         return {"output": self.output, **vars(self).get("_parts", {"model": self.digest})}
@@ -113,11 +132,11 @@ class _Loaded:
         self._lock = threading.Lock()
         self._places: OrderedDict[str, _Place] = OrderedDict()
 
-    def get(self, model: Model) -> Predict:
+    def get(self, model: Model, among: int) -> Predict:
         with self._lock:
             place = self._places.setdefault(model.digest, _Place())
             self._places.move_to_end(model.digest)
-            while len(self._places) > KEPT:
+            while len(self._places) > max(KEPT, among):
                 self._places.popitem(last=False)
         with place.lock:
             if place.predict is None:
@@ -136,9 +155,9 @@ class _Place:
 _process = _Loaded()
 
 
-def loaded(model: Model) -> Predict:
-    """The model, ready; loaded at the first call in this process."""
-    return _process.get(model)
+def loaded(model: Model, among: int = 1) -> Predict:
+    """The model, ready; loaded at the first call in this process. `among`: of how many that a task takes turns with."""
+    return _process.get(model, among)
 
 
 def _forget() -> None:

@@ -19,12 +19,13 @@ gigabytes."""
 
 
 class Predicting:
-    """A function of rows; `x` says what of them goes into the model."""
+    """A function of rows; `x` says what of them goes into the model. `among`: of how many models of a task."""
 
-    def __init__(self, model: Model, x: Callable[[Any], Any], batch_size: int | None) -> None:
+    def __init__(self, model: Model, x: Callable[[Any], Any], batch_size: int | None, among: int = 1) -> None:
         self._model = model
         self._x = x
         self._batch_size = batch_size
+        self._among = among
         self._found: int | None = batch_size
         self._longest = 0
 
@@ -54,11 +55,17 @@ class Predicting:
             return {f"output_{place}": output for place, output in enumerate(found)}
         return found
 
+    def check(self, rows: Any) -> None:
+        """BadCall for rows that the model does not take; asked by the caller."""
+        inputs = self._x(rows)
+        self._model.check(inputs.matrix() if hasattr(inputs, "matrix") else inputs)
+
     def outputs(self, inputs: Any) -> Any:
         """As the model nests them."""
-        predict = loaded(self._model)
-        if hasattr(inputs, "matrix") and not getattr(predict, "by_name", False):  # columns of a table
-            inputs = inputs.matrix()
+        predict = loaded(self._model, self._among)
+        if hasattr(inputs, "matrix"):  # columns of a table
+            by_name = inputs.as_table if predict.by_name is None else predict.by_name
+            inputs = inputs if by_name else inputs.matrix()
         if self._found is None:
             self._found = self._agreed(predict, inputs)
         rows = nesting.count(inputs)

@@ -6,6 +6,7 @@ A module runs on the GPU that its task holds, else on the processor. No GPU has 
 from __future__ import annotations
 
 import inspect
+import io
 import warnings
 from typing import Any
 
@@ -32,9 +33,32 @@ class TorchModel(Model):
 
 
 def of_live(module: Any, output: str | None) -> TorchModel:
+    if type(module).__module__.startswith("torch.jit"):
+        made = TorchModel(packed(_Scripted(module), "a PyTorch module"), output)
+        return made.known_by(code=str(module.inlined_graph), weights=module.state_dict())
     kinds = {f"class {kind.__qualname__}": kind for kind in {type(part): None for part in module.modules()}}
     made = TorchModel(packed(module, "a PyTorch module"), output)
     return made.known_by(model=repr(module), weights=module.state_dict(), **kinds)
+
+
+class _Scripted:
+    """A module of TorchScript, which cannot be pickled: it travels in PyTorch's format, and arrives as the module."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+
+    def __reduce__(self) -> Any:
+        import torch
+
+        room = io.BytesIO()
+        torch.jit.save(self._module, room)
+        return _scripted, (room.getvalue(),)
+
+
+def _scripted(content: bytes) -> Any:
+    import torch
+
+    return torch.jit.load(io.BytesIO(content))
 
 
 def allow_read_only() -> None:
@@ -50,6 +74,7 @@ class _Running:
     """A module that is not trained any more: without gradients, and in eval mode."""
 
     fixed = False
+    by_name: bool | None = None
 
     def __init__(self, module: Any, output: str | None) -> None:
         import torch

@@ -6,25 +6,33 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tenfold.data.opening import source as open_source
 from tenfold.data.roles import Roles, look_at
 from tenfold.data.source import Part, Source, cut
 from tenfold.errors import BadCall
+from tenfold.metrics.port import Reads
 from tenfold.metrics.scores import Scores
-from tenfold.metrics.scoring import Scoring, Tally
+from tenfold.metrics.scoring import Scoring, Tally, read_by
 from tenfold.models.opening import model as open_model
 from tenfold.models.predicting import Predicting
 from tenfold.verbs.call import Settings, sound
 from tenfold.verbs.map import over, raise_failures
 from tenfold.verbs.predict import LEAST, size_faults
-from tenfold.verbs.scored import Scored
+from tenfold.verbs.scored import Judged, Scored
 
-_RANK = ("roc_auc", "average_precision", "top_")
-"""Metrics of scores of any size."""
-_NEED_SCORES = (*_RANK, "log_loss", "brier", "calibration")
-"""Metrics for which a class alone is too little: an estimator is asked for probabilities."""
+
+class _Asked(NamedTuple):
+    """What a model is asked for."""
+
+    output: str | None
+    """Of its outputs, or methods."""
+    classes: dict[str, Any]
+    """What its columns stand for, as `Scoring` takes it."""
+    labels: bool = False
+    scores: str | None = None
+    """The same as those of `Judged`."""
 
 
 def evaluate(
@@ -75,25 +83,29 @@ def evaluate(
     models = _named(model, "model", faults) if isinstance(model, Mapping) else {"": model}
     several = isinstance(source, Mapping) and target not in source
     given = _named(source, "source", faults) if several else {"": source}
-    looks = (roles.x, roles.truth, roles.weights, roles.groups)
     sources: dict[str, Source] = {}
     for name, one in given.items():
         opened = sound(faults, open_source, one, name=f"source[{name!r}]" if several else "source")
         if opened is not None:
             sources[name] = opened
-            sound(faults, look_at, opened, *looks)
-    scorings, predicting = {}, {}
+    judged: dict[str, Judged] = {}
+    reads = read_by(metrics)
     for name, one in models.items():
-        asked, labels = sound(faults, _asked, one, metrics, output, classes) or (output, classes)
-        options = {"bootstrap": bootstrap, "approximate": approximate, "classes": labels}
+        asked = sound(faults, _asked, one, reads, output, classes) or _Asked(output, {"classes": classes})
+        options = {"bootstrap": bootstrap, "approximate": approximate, **asked.classes}
         scoring = sound(faults, Scoring, metrics, by=by is not None, seed=seed, **options)
-        ready = sound(faults, open_model, one, output=asked)
+        ready = sound(faults, open_model, one, output=asked.output)
         if scoring is not None and ready is not None:
-            scorings[name], predicting[name] = scoring, Predicting(ready, roles.x, batch_size)
+            predicting = Predicting(ready, roles.x, batch_size, among=len(models))
+            judged[name] = Judged(predicting, scoring, asked.labels, asked.scores)
+    looks = [roles.x, roles.truth, roles.weights, roles.groups, *(one.predicting.check for one in judged.values())]
+    for opened in sources.values():
+        sound(faults, look_at, opened, *looks)
     if faults:
         raise BadCall("; ".join(dict.fromkeys(faults)))  # of several models, each has what is wrong with the metrics
     parts = {"bootstrap": bootstrap, "approximate": approximate, "classes": classes, **_own(metrics)}
-    found = _scores(Scored(predicting, scorings, sources, roles, parts), scorings, sources, settings)
+    scorings = {name: one.scoring for name, one in judged.items()}
+    found = _scores(Scored(judged, sources, roles, parts), scorings, sources, settings)
     by_source = {name: found[name] if isinstance(model, Mapping) else found[name][""] for name in sources}
     return by_source if several else by_source[""]
 
@@ -116,25 +128,23 @@ def _listed(metrics: Any) -> list[Any]:
     return [metrics] if isinstance(metrics, str) or not isinstance(metrics, Iterable) else list(metrics)
 
 
-def _asked(model: Any, metrics: Any, output: str | None, classes: Any) -> tuple[str | None, Any]:
-    """Which output an estimator is asked for, and the labels of its columns."""
+def _asked(model: Any, reads: set[Reads], output: str | None, classes: Any) -> _Asked:
+    """An estimator is asked for its labels, and beside them, or instead of them, for what metrics of scores read."""
     has = [name for name in ("predict_proba", "decision_function") if hasattr(model, name)]
-    if not has or output not in (None, *has):
-        return output, classes
-    listed = list(metrics.values() if isinstance(metrics, Mapping) else _listed(metrics))
-    in_need = [name for name in listed if isinstance(name, str) and name.startswith(_NEED_SCORES)]
-    if output is None and not in_need:
-        return output, classes
-    if has[0] == "decision_function" and output is None and not all(map(_ranks, listed)):
+    labels = getattr(model, "classes_", None) if classes is None else classes
+    if output in has:
+        return _Asked(output, {"classes": labels})
+    if output is not None or not has or reads <= {"predictions"}:
+        return _Asked(output, {"classes": classes}, labels=hasattr(model, "classes_"))
+    if has[0] == "decision_function" and "probabilities" in reads:
         raise BadCall(
-            f"metrics={listed}: {type(model).__name__} has no predict_proba; with its decision_function, only "
-            "roc_auc, average_precision and top_5 can be scored, in a call that has no others"
+            f"metrics: {type(model).__name__} has no predict_proba, which log_loss, brier and calibration need; with "
+            "its decision_function, roc_auc, average_precision and top_5 can be scored"
         )
-    return output or has[0], getattr(model, "classes_", None) if classes is None else classes
-
-
-def _ranks(metric: Any) -> bool:
-    return isinstance(metric, str) and metric.startswith(_RANK)
+    if "predictions" not in reads:
+        return _Asked(has[0], {"classes": labels})
+    both = {"classes": classes, "columns": labels}
+    return _Asked(f"predict+{has[0]}", both, labels=hasattr(model, "classes_"), scores=has[0])
 
 
 def _scores(

@@ -89,6 +89,7 @@ def predict(
         raise BadCall("; ".join(faults))
     stores.needed(format)
     function = Predicting(opened, roles.x, None if batch_size is None else int(batch_size))
+    look_at(found, function.check)
     if to is None:
         return _in_memory(function, found, settings)
     recipe = Recipe(function, found, batched=True, batch=None, quarantines=False, format=format)

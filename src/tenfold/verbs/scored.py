@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import numpy
 
 from tenfold.data.roles import Roles
 from tenfold.data.source import Part, Rows, Source, count
@@ -24,37 +27,57 @@ class Tallied(NamedTuple):
     """Seconds of the task: "input" is how long its samples were read."""
 
 
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A model, and how it is scored."""
+
+    predicting: Predicting
+    """What it says of rows."""
+    scoring: Scoring
+    """What becomes of that."""
+    labels: bool
+    """It predicts labels, which are never probabilities, whatever their type."""
+    scores: str | None
+    """The output in which it says how sure it is, where it is asked for that beside its labels."""
+
+    def tally(self, inputs: Any, truth: Any, weight: Any, groups: Any, first_row: int) -> Tally:
+        """Of the rows of a part."""
+        predicted, scores = self.predicting.outputs(inputs), None
+        if self.scores is not None:
+            predicted, scores = predicted["predict"], predicted[self.scores]
+        if isinstance(predicted, tuple | dict):
+            known = ", ".join(map(str, predicted)) if isinstance(predicted, dict) else f"{len(predicted)} of them"
+            raise BadCall(f"the model has several outputs ({known}); name one with output=")
+        if self.labels and predicted.dtype.kind == "f":  # a classifier that was fitted with 0.0, 1.0, 2.0
+            predicted = predicted.astype(numpy.int64)
+        return self.scoring.update(truth, predicted, weight, groups, first_row, scores=scores)
+
+
 class Scored:
     """The task of `tenfold.evaluate`: called with the name of a data set and a part of it."""
 
     notes_spent = True
 
     def __init__(
-        self,
-        predicting: dict[str, Predicting],
-        scorings: dict[str, Scoring],
-        sources: dict[str, Source],
-        roles: Roles,
-        parts: dict[str, Any],
+        self, judged: dict[str, Judged], sources: dict[str, Source], roles: Roles, parts: dict[str, Any]
     ) -> None:
         """`parts`: what else identifies the scores."""
-        self._predicting = predicting
-        self._scorings = scorings
+        self._judged = judged
         self._sources = sources
         self._roles = roles
         self._own = parts
 
     def __tenfold_parts__(self) -> dict[str, Any]:
-        models = {f"{key} of {name}": part for name, p in self._predicting.items() for key, part in _parts(p).items()}
+        models = {f"{key} of {name}": part for name, j in self._judged.items() for key, part in _parts(j).items()}
         return {
             **models,
-            "metrics": [each.name for scoring in self._scorings.values() for each in scoring.metrics],
+            "metrics": [each.name for judged in self._judged.values() for each in judged.scoring.metrics],
             "roles": self._roles,
             **self._own,
         }
 
     def __tenfold_modules__(self, named: set[str]) -> list[str]:
-        return [module for p in self._predicting.values() for module in p.__tenfold_modules__(named)]
+        return [module for judged in self._judged.values() for module in judged.predicting.__tenfold_modules__(named)]
 
     @property
     def __name__(self) -> str:
@@ -66,24 +89,16 @@ class Scored:
         rows = self._read(name, part) if part.rows is None else part.rows
         spent = {"input": time.monotonic() - began}
         roles = self._roles
-        inputs, truth = roles.x(rows), roles.truth(rows)
-        found = {}
-        for model, predicting in self._predicting.items():
-            predicted = predicting.outputs(inputs)
-            if isinstance(predicted, tuple | dict):
-                known = ", ".join(map(str, predicted)) if isinstance(predicted, dict) else f"{len(predicted)} of them"
-                raise BadCall(f"the model has several outputs ({known}); name one with output=")
-            found[model] = self._scorings[model].update(
-                truth, predicted, roles.weights(rows), roles.groups(rows), part.start
-            )
+        given = roles.x(rows), roles.truth(rows), roles.weights(rows), roles.groups(rows), part.start
+        found = {model: judged.tally(*given) for model, judged in self._judged.items()}
         assert count(rows) == part.stop - part.start
         return Tallied(name, found, spent)
 
     def _read(self, name: str, part: Part) -> Rows:
-        harmless = all(predicting.changes_nothing for predicting in self._predicting.values())
+        harmless = all(judged.predicting.changes_nothing for judged in self._judged.values())
         source = self._sources[name]
         return (source.view if harmless else source.read)(part.start, part.stop)
 
 
-def _parts(predicting: Predicting) -> dict[str, Any]:
-    return predicting.__tenfold_parts__()
+def _parts(judged: Judged) -> dict[str, Any]:
+    return judged.predicting.__tenfold_parts__()
