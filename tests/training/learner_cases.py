@@ -240,6 +240,10 @@ def refused() -> dict[str, str]:
         layers = (keras.Input((5,), dtype="int32"), keras.layers.Embedding(12, 4, mask_zero=True))
         return compiled(*layers, dense(3, "softmax"))
 
+    def root(true: Any, outputs: Any) -> Any:
+        return keras.ops.sqrt(keras.ops.mean(keras.ops.square(true - outputs)))
+
+    ignoring = keras.losses.SparseCategoricalCrossentropy(ignore_class=2)
     callbacks = [keras.callbacks.TerminateOnNaN(), tenfold.EarlyStopping("loss")]
     calls: dict[str, Any] = {
         "own": fit_of(own, (X, CLASSES)),
@@ -247,15 +251,23 @@ def refused() -> dict[str, str]:
         "across": fit_of(across, (X, ONE_HOT)),
         "callbacks": fit_of(norm, (X, CLASSES), callbacks=callbacks),
         "masked": fit_of(masked, (WORDS, WORDS % 3)),
+        "ignoring": fit_of(lambda: table(loss=ignoring), (X, CLASSES)),
+        "root": fit_of(lambda: table(loss=root), (X, ONE_HOT)),
+        "dice": fit_of(lambda: table(loss="dice"), (X, ONE_HOT)),
+        "circle": fit_of(lambda: table(loss="circle"), (X, CLASSES)),
+        "own mean": fit_of(lambda: table(loss=own_mean), (X, ONE_HOT)),
     }
     found = {}
     for name, fit in calls.items():
         try:
             block, rows = dividing.batches(fit, 0)[0]
-            dividing.step(dividing.learners(fit, 1), block, rows, 2)
-            found[name] = "taken"
+            one = dividing.alone(fit)
+            found[name] = "taken alone"
+            one.check_shares()
+            dividing.step([one], block, rows, 2)
+            found[name] = "taken in shares"
         except tenfold.errors.BadCall as error:
-            found[name] = str(error)
+            found[name] = f"{found.get(name, '')} {error}"
     return found
 
 

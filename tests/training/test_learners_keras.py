@@ -96,6 +96,11 @@ def test_copies_begin_equal_and_draw_numbers_of_their_own(backend: str, answers:
         ("across", ["the metric cosine_similarity", "axis=0"]),
         ("callbacks", ["callbacks: TerminateOnNaN would"]),
         ("masked", ["outputs are masked"]),
+        ("ignoring", ["taken alone", "leaves out rows of ignore_class=2"]),
+        ("root", ["taken alone", "the loss root is 0.", "of both halves", "a number for each row"]),
+        ("dice", ["taken alone", "the loss dice is"]),
+        ("circle", ["taken alone", "the loss circle is"]),
+        ("own mean", ["taken in shares"]),
     ],
 )
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -32,16 +32,31 @@ def _settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def build(optimizer: str = "sgd", between: str | None = None, **loss: Any) -> Any:
+def own_sum(outputs: Any, targets: Any) -> Any:
+    import torch
+
+    return torch.nn.functional.cross_entropy(outputs, targets, reduction="none").sum()
+
+
+def own_mean(outputs: Any, targets: Any) -> Any:
+    return own_sum(outputs, targets) / len(targets)
+
+
+def root(outputs: Any, targets: Any) -> Any:
+    return own_mean(outputs, targets).sqrt()
+
+
+def build(optimizer: str = "sgd", between: str | None = None, own: Any = None, **loss: Any) -> Any:
     import torch
 
     layers: list[Any] = [torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3)]
     if between is not None:
         layers.insert(1, torch.nn.Dropout(0.4) if between == "dropout" else torch.nn.BatchNorm1d(5))
     module = torch.nn.Sequential(*layers)
-    sgd = torch.optim.SGD(module.parameters(), 0.05 / (16 if loss else 1), momentum=0.9)
+    summed = own is own_sum or loss.get("reduction") == "sum"
+    sgd = torch.optim.SGD(module.parameters(), 0.05 / (16 if summed else 1), momentum=0.9)
     made = sgd if optimizer == "sgd" else torch.optim.AdamW(module.parameters(), 0.01)
-    return module, torch.nn.CrossEntropyLoss(**loss), made
+    return module, own or torch.nn.CrossEntropyLoss(**loss), made
 
 
 def fit_of(data: Any = (X, CLASSES), **settings: Any) -> Any:
@@ -55,8 +70,10 @@ def fit_of(data: Any = (X, CLASSES), **settings: Any) -> Any:
         ({"optimizer": "sgd"}, (X, CLASSES, WEIGHT)),
         ({"optimizer": "adam"}, (X, CLASSES)),
         ({"optimizer": "sgd", "reduction": "sum"}, (X, CLASSES)),
+        ({"optimizer": "sgd", "own": own_sum}, (X, CLASSES)),
+        ({"optimizer": "adam", "own": own_mean}, (X, CLASSES)),
     ],
-    ids=["weighted", "adam", "summed"],
+    ids=["weighted", "adam", "summed", "own sum", "own mean"],
 )
 def test_shares_of_a_batch_make_what_a_plain_loop_makes(params: dict[str, Any], data: Any) -> None:
     fit = fit_of(data)
@@ -121,8 +138,34 @@ def test_copies_begin_equal_and_draw_numbers_of_their_own() -> None:
     assert dividing.goes_on(fit, first, dividing.learners(fit, 1, between="dropout")[0])
 
 
-def test_a_loss_that_divides_by_the_weights_of_classes_is_refused() -> None:
+def test_a_loss_that_does_not_add_up_over_shares_is_refused_only_where_there_are_some() -> None:
     import torch
 
-    with pytest.raises(BadCall, match=r"divides by those of its rows.*class_weight"):
-        dividing.learners(fit_of(), 1, weight=torch.ones(3))
+    ignored = numpy.where(numpy.arange(ROWS) == 50, -100, CLASSES)
+    rows = dividing.batches(fit_of(), 0)[0][1]
+    for params, data, words in (
+        ({"weight": torch.ones(3)}, (X, CLASSES), r"divides by those of its rows.*class_weight"),
+        ({"own": root}, (X, CLASSES), r"the loss root is [\d.]+ of 16 rows, [\d.]+ of the first 5 of them and"),
+        ({}, (X, ignored), r"CrossEntropyLoss leaves out targets of -100 \(ignore_index\)"),
+        ({"ignore_index": 2}, (X, CLASSES), r"CrossEntropyLoss leaves out targets of 2"),
+    ):
+        fit = fit_of(data)
+        dividing.alone(fit, **params).steps(fit.training, [rows])
+        with pytest.raises(BadCall, match=words):
+            dividing.step(dividing.learners(fit, 1, **params), fit.training, rows, 2)
+
+
+def test_to_ask_a_loss_changes_nothing() -> None:
+    import torch
+
+    from tenfold.fuse.torch_step import Randomness
+
+    def draws(outputs: Any, targets: Any) -> Any:
+        torch.rand(3)
+        return own_mean(outputs, targets)
+
+    asked, other = (dividing.alone(fit_of(), own=draws, between="norm") for _ in range(2))
+    before = Randomness()
+    asked.check_shares()
+    assert Randomness().drawn(before) is None
+    assert dividing.same(asked, other)

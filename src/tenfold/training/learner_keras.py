@@ -41,7 +41,9 @@ class KerasLearner(ABC):
         self._batch_size = fit.batch_size
         if fit.metrics:
             add_metrics(built, fit.metrics)
-        sample = standard(Reading(fit, [member], alone=True).sample.take(slice(0, 1)))
+        few = Reading(fit, [member], alone=True).sample.take(slice(0, keras_checks.ASKED))
+        self._sample = standard(few)
+        sample = self._sample.take(slice(0, 1))
         built._symbolic_build(data_batch=sample.parts)
         built.reset_metrics()
         keras_checks.check(fit, built)
@@ -57,6 +59,9 @@ class KerasLearner(ABC):
         self.size = self.weights_size + size(self._variables.counters) + self.sums_size
         if self._index:
             self._draw_others()
+
+    def check_shares(self) -> None:
+        keras_checks.check_shares(self._model, self._sample)
 
     # -- of each backend ------------------------------------------------------------------------------------------
 

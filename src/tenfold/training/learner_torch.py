@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy
 import torch
 
-from tenfold.errors import BadCall
 from tenfold.fuse.building import Member
 from tenfold.fuse.columns import Columns
+from tenfold.fuse.reading import Reading
 from tenfold.fuse.result import Weights
 from tenfold.fuse.torch_plain import unpacked
 from tenfold.fuse.torch_step import Blocks, Objective, Randomness, arguments, as_array, batch, computing, in_place
 from tenfold.training.adding import Vector
+from tenfold.training.torch_losses import says_sum, sums_rows
 
 if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
@@ -33,8 +34,8 @@ class TorchLearner:
     takes_devices = False
 
     def __init__(self, fit: Fit, member: Member, built: Any, precision: str | None = None) -> None:
-        self._module, loss, self.optimizer, self._schedule = unpacked(built)
-        self._objective = Objective(loss, fit.metrics)
+        self._module, self._loss, self.optimizer, self._schedule = unpacked(built)
+        self._objective = Objective(self._loss, fit.metrics)
         for data in (fit.training, fit.validation_columns):
             self._objective.check(data)
         self._blocks = Blocks(self._module)
@@ -45,7 +46,8 @@ class TorchLearner:
         if self._index:  # dropout leaves out others in each worker
             self._randomness.divert(self._index)
         self._batch_size = fit.batch_size
-        self._sums_rows = sums_rows(loss, fit.training)
+        self._sample = Reading(fit, [member], alone=True).sample
+        self._sums_rows = says_sum(self._loss, self._sample)
         self._trained = [parameter for parameter in self._module.parameters() if parameter.requires_grad]
         buffers = list(self._module.buffers())  # what is learned without a gradient: batch norm's averages, its counter
         self._averages = [buffer for buffer in buffers if buffer.is_floating_point()]
@@ -57,6 +59,9 @@ class TorchLearner:
         self.size = self.weights_size + sum(buffer.numel() for buffer in self._counters) + self.sums_size
         self._vector: Any = None  # where gradients are now
         self._total = numpy.zeros(self.size, numpy.float32)
+
+    def check_shares(self) -> None:
+        self._sums_rows = sums_rows(self._module, self._loss, self._sample, self._blocks)
 
     # -- training -------------------------------------------------------------------------------------------------
 
@@ -247,16 +252,3 @@ def _number(value: Any) -> Any:
     if isinstance(value, torch.Tensor) and value.device.type != "cpu":
         return value.detach().float()
     return float(value)
-
-
-def sums_rows(loss: Any, data: Columns) -> bool:
-    """Whether the loss is a sum over rows rather than a mean; refuses what is neither."""
-    if data.weight is not None:  # then it is a mean over rows of loss times weight
-        return False
-    reduction = getattr(loss, "reduction", None) or getattr(loss, "keywords", {}).get("reduction", "mean")
-    if reduction == "mean" and getattr(loss, "weight", None) is not None:
-        raise BadCall(
-            f"the loss {type(loss).__name__} has a weight for each class and divides by those of its rows, of which a "
-            "worker has only some; use Fit(class_weight=...), or tenfold.map"
-        )
-    return bool(reduction == "sum")

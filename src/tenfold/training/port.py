@@ -40,6 +40,9 @@ class Learner(Protocol):
     device: Any
     """Where PyTorch has the weights; None with other frameworks."""
 
+    def check_shares(self) -> None:
+        """Before training, where batches are divided: refuse a loss that does not add up over shares."""
+
     def gradient(self, block: Columns, rows: numpy.ndarray, share: float, into: Vector) -> None:
         """Write this share's vector. The weights stay as they are. No rows at all give zeros."""
 

@@ -46,7 +46,11 @@ class Pipeline(Shards):
         if self._rank:  # dropout leaves out others in other layers, and for other rows
             torch.manual_seed(number(member.seed, self._rank))
 
-    def _divide(self) -> int:
+    @property
+    def _shares_rows(self) -> bool:
+        return True
+
+    def _divide(self) -> None:
         if not isinstance(self._reading.sample.x, numpy.ndarray):
             raise BadCall(f"stages={self._stages}: a Sequential takes one input, and the data has several")
         found = staged(self._module, self._stages)
@@ -67,7 +71,6 @@ class Pipeline(Shards):
             group["params"] = [parts[name] for name in wanted if name in parts]
         self._along = mesh[STAGES].get_group()
         self._schedule()
-        return self._pieces
 
     def _path(self, name: str) -> str:
         """What something of this stage is called in the whole module."""

@@ -24,11 +24,11 @@ from tenfold.fuse.torch_plain import unpacked
 from tenfold.fuse.torch_step import Blocks, Objective, arguments, as_array, batch, computing
 from tenfold.training import diverging, torch_parts, torch_waits
 from tenfold.training.keeper import Keeper, Turns
-from tenfold.training.learner_torch import sums_rows
 from tenfold.training.record import Record
 from tenfold.training.sharding import Sharded, Share
 from tenfold.training.strategy import Progress
 from tenfold.training.terms import Checkpointing
+from tenfold.training.torch_losses import sums_rows
 from tenfold.training.torch_parts import local
 from tenfold.training.trained import Helped
 from tenfold.work.here import here
@@ -59,7 +59,9 @@ class Shards:
         self._blocks = Blocks(self._module)
         self._reading = Reading(fit, [member], alone=True)
         self._whole = sum(one.nbytes for one in self._module.parameters())
-        self._sums_rows = self._divide() > 1 and sums_rows(loss, fit.training)
+        sample = self._reading.sample
+        self._sums_rows = self._shares_rows and sums_rows(self._module, loss, sample, self._blocks)
+        self._divide()
         if self._rates is not None and len(self._optimizer.param_groups) != groups:
             raise BadCall(
                 "build returned a scheduler, and weights that mesh= cuts get a group of their own in the optimizer, "
@@ -71,14 +73,18 @@ class Shards:
         self._progress = Progress(Record.fresh(fit.stopping))
         self._loss = 0.0  # of this worker's share of the last rows
 
-    def _divide(self) -> int:
-        """Keep a part of the module, and let the optimizer have that; in how many pieces a batch is computed."""
+    @property
+    def _shares_rows(self) -> bool:
+        """Whether a batch is computed in several pieces."""
+        return self._count > 1
+
+    def _divide(self) -> None:
+        """Keep a part of the module, and let the optimizer have that."""
         groups = names(self._module, self._optimizer)
         scatter(self._module, init_device_mesh(self._blocks.device.type, (self._count,)))
         parts = dict(self._module.named_parameters())
         for group, wanted in zip(self._optimizer.param_groups, groups, strict=True):
             group["params"] = [parts[name] for name in wanted]
-        return self._rows
 
     def train(self, keeper: Keeper, often: Checkpointing | None) -> Sharded | Helped:
         """From what was kept, if something was. The first of the workers has the result."""
