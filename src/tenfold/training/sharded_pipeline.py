@@ -79,7 +79,8 @@ class Pipeline(Shards):
 
     def _schedule(self) -> None:
         most = min(self._fit.batch_size, max(self._fit.rows_of(self._member)))
-        most = -(-max(most, self._count) // self._rows)  # rows that a pipeline has at once
+        most = max(most, self._count)
+        most = max(min(most, 3), -(-most // self._rows))  # rows that a pipeline has at once: of five, one has three
         self._size = -(-most // (FULL * self._stages))
         self._pieces = max(self._stages, -(-most // self._size))
         training, scoring = (
@@ -93,8 +94,9 @@ class Pipeline(Shards):
 
     def _step(self, block: Columns, used: numpy.ndarray, rows: numpy.ndarray) -> None:
         self._optimizer.zero_grad()
+        before = self._buffers()
         self._run(self._training, block, used, rows)
-        self._average_buffers(len(self._own(rows)) / len(rows))
+        self._average_buffers(before, len(self._own(rows)) / len(rows))
         self._optimizer.step()
 
     def _score(self, block: Columns, used: numpy.ndarray, rows: numpy.ndarray) -> None:
