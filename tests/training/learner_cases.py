@@ -92,6 +92,16 @@ def words() -> Any:
     return compiled(*layers, dense(3, "softmax"), metrics=["accuracy"])
 
 
+def frozen() -> Any:
+    """And statistics that are large, which rounding would show in."""
+    import keras
+
+    layer, statistics = dense(50), keras.layers.Normalization()
+    layer.trainable = False
+    statistics.adapt(X * 1000 + 5)
+    return compiled(keras.Input((6,)), statistics, layer, dense(3, "softmax"))
+
+
 def two_outputs() -> Any:
     import keras
 
@@ -178,6 +188,21 @@ def batch_norm() -> dict[str, Any]:
         "alone": alone,
         "same": [dividing.same(copies[0], copy) for copy in copies],
         "moved": float(abs(averages).max()),
+    }
+
+
+def constants() -> dict[str, Any]:
+    fit = fit_of(frozen, (X * 1000 + 5, CLASSES), epochs=2, validation=None)
+    expected = fit({"seed": dividing.SEED})
+    copies = dividing.learners(fit, 2)
+    begun = copies[0].weights()
+    dividing.train(fit, copies, 3)
+    weights = copies[0].weights()
+    return {
+        "apart": dividing.furthest(weights, expected.weights),
+        "changed": [not numpy.array_equal(one, other) for one, other in zip(begun, weights, strict=True)],
+        "shapes": [one.shape for one in weights],
+        "size": copies[0].weights_size,
     }
 
 
@@ -273,6 +298,7 @@ def refused() -> dict[str, str]:
 
 QUESTIONS: dict[str, Callable[[], Any]] = {
     "batch norm": batch_norm,
+    "constants": constants,
     "random numbers": random_numbers,
     "refused": refused,
 }
