@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from tenfold.errors import BadCall
-from tenfold.fuse.columns import Columns, mapped
+from tenfold.fuse.columns import Columns, leaves, mapped
 
 if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
@@ -47,16 +49,19 @@ def check(fit: Fit, model: Any) -> None:
         raise BadCall(f"{'; '.join(faults)}. {INSTEAD}")
 
 
-def check_shares(model: Any, sample: Columns) -> None:
-    """Refuse losses that do not add up over shares of a batch; all faults in one message."""
+def check_shares(model: Any, sample: Columns, compiled: Callable[[Any], Any] = lambda function: function) -> None:
+    """Refuse losses that do not add up over shares of a batch; all faults in one message.
+
+    What is computed for that is `compiled` first.
+    """
     faults = [
         f"the loss {entry.loss.name} leaves out rows of ignore_class={entry.loss.ignore_class} and divides by how many "
         "are left; expected None"
         for entry in _entries(model)
         if getattr(entry.loss, "ignore_class", None) is not None
     ]
-    if not faults and any(_is_unknown(entry.loss) for entry in _entries(model)):
-        faults = _asked(model, sample.take(slice(0, ASKED)))
+    if not faults and any(_is_unknown(entry.loss, model, sample) for entry in _entries(model)):
+        faults = _asked(model, sample.take(slice(0, ASKED)), compiled)
     if faults:
         raise BadCall(f"{'; '.join(faults)}. A worker has only some rows of a batch; {INSTEAD}")
 
@@ -93,18 +98,27 @@ def _reductions(model: Any) -> list[tuple[str, str | None]]:
     return [(entry.loss.name, getattr(entry.loss, "reduction", MEANS[0])) for entry in _entries(model)]
 
 
-def _is_unknown(loss: Any) -> bool:
+def _is_unknown(loss: Any, model: Any, sample: Columns) -> bool:
     """Whether it may be something else than its reduction of one number for each row."""
+    from keras.src import backend
+
     function = getattr(loss, "fn", type(loss))
-    return not _is_own(function) or function.__name__ in COMPARING
+    if _is_own(function):
+        return function.__name__ in COMPARING
+    y, outputs = _symbols(sample.y), _outputs(model, sample)
+    if len(leaves(y)) != 1 or len(leaves(outputs)) != 1:
+        return True
+    return not backend.compute_output_spec(loss.call, *leaves(y), *leaves(outputs)).shape
 
 
 def _is_own(function: Any) -> bool:
     return str(getattr(function, "__module__", "")).startswith("keras.")
 
 
-def _asked(model: Any, few: Columns) -> list[str]:
+def _asked(model: Any, few: Columns, compiled: Callable[[Any], Any]) -> list[str]:
     """What is wrong with the losses of these rows and of both halves of them, where outputs are invented."""
+    import keras
+
     half = len(few) // 2
     if not half:
         return []
@@ -118,7 +132,8 @@ def _asked(model: Any, few: Columns) -> list[str]:
 
     columns = (few.y, mapped(invented, _outputs(model, few)), few.weight)
     cuts = slice(2 * half), slice(half), slice(half, 2 * half)
-    whole, first, rest = (_loss(model, columns, rows) for rows in cuts)
+    loss = compiled(functools.partial(_loss, model))
+    whole, first, rest = (float(keras.ops.convert_to_numpy(loss(_rows(columns, rows)))) for rows in cuts)
     found = first + rest if sums_rows(model) else (first + rest) / 2
     near = NEAR * (abs(whole) + abs(first) + abs(rest))
     if abs(whole - found) <= near or not math.isfinite(near):
@@ -130,12 +145,16 @@ def _asked(model: Any, few: Columns) -> list[str]:
     ]
 
 
-def _loss(model: Any, columns: Any, rows: slice) -> float:
+def _rows(columns: Any, rows: slice) -> Any:
+    return mapped(lambda array: None if array is None else array[rows], columns)
+
+
+def _loss(model: Any, columns: Any) -> Any:
     import keras
 
-    y, outputs, weight = mapped(lambda a: None if a is None else keras.ops.convert_to_tensor(a[rows]), columns)
+    y, outputs, weight = mapped(lambda a: None if a is None else keras.ops.convert_to_tensor(a), columns)
     with keras.StatelessScope():  # some note what they are
-        return float(keras.ops.convert_to_numpy(model._compile_loss(y, outputs, weight)))
+        return model._compile_loss(y, outputs, weight)
 
 
 def _losses(model: Any) -> list[str]:

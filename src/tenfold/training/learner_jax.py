@@ -26,6 +26,7 @@ from tenfold.fuse.building import Member
 from tenfold.fuse.columns import Columns, mapped
 from tenfold.fuse.reading import Held
 from tenfold.fuse.result import Weights
+from tenfold.training import keras_checks
 from tenfold.training.keras_pass import Passed, cut, flat, grown, growth
 from tenfold.training.learner_keras import KerasLearner, places
 
@@ -61,6 +62,10 @@ class JaxLearner(KerasLearner):
         self._slow_in_a_loop: bool | None = None
         self._advance_of = jit(self._advance, donate_argnums=0)
         self._scores_of = jit(self._scores)
+
+    def check_shares(self) -> None:
+        with quick_compilations():
+            keras_checks.check_shares(self._model, self._sample, jax.jit)  # else each operation is compiled by itself
 
     def gradient(self, block: Columns, rows: numpy.ndarray, share: float, into: numpy.ndarray) -> None:
         into[:] = 0
