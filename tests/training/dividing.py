@@ -16,7 +16,15 @@ SEED = 3
 
 def learners(fit: Any, count: int, **params: Any) -> list[Any]:
     """Copies of one model, as so many workers would build them."""
-    return [opening.learner(fit, _member(fit, index, params)) for index in range(count)]
+    found = [alone(fit, index, **params) for index in range(count)]
+    for one in found:
+        one.check_shares()
+    return found
+
+
+def alone(fit: Any, index: int = 0, **params: Any) -> Any:
+    """A copy that need not divide its batches."""
+    return opening.learner(fit, _member(fit, index, params))
 
 
 def _member(fit: Any, index: int, params: dict[str, Any]) -> Any:

@@ -93,6 +93,16 @@ def words() -> Any:
     return compiled(*layers, dense(3, "softmax"), metrics=["accuracy"])
 
 
+def frozen() -> Any:
+    """And statistics that are large, which rounding would show in."""
+    import keras
+
+    layer, statistics = dense(50), keras.layers.Normalization()
+    layer.trainable = False
+    statistics.adapt(X * 1000 + 5)
+    return compiled(keras.Input((6,)), statistics, layer, dense(3, "softmax"))
+
+
 def two_outputs() -> Any:
     import keras
 
@@ -182,6 +192,21 @@ def batch_norm() -> dict[str, Any]:
     }
 
 
+def constants() -> dict[str, Any]:
+    fit = fit_of(frozen, (X * 1000 + 5, CLASSES), epochs=2, validation=None)
+    expected = fit({"seed": dividing.SEED})
+    copies = dividing.learners(fit, 2)
+    begun = copies[0].weights()
+    dividing.train(fit, copies, 3)
+    weights = copies[0].weights()
+    return {
+        "apart": dividing.furthest(weights, expected.weights),
+        "changed": [not numpy.array_equal(one, other) for one, other in zip(begun, weights, strict=True)],
+        "shapes": [one.shape for one in weights],
+        "size": copies[0].weights_size,
+    }
+
+
 def random_numbers() -> dict[str, Any]:
     fit = fit_of(dropout, (X, CLASSES), epochs=2)
     first, other, third = dividing.learners(fit, 3)
@@ -259,6 +284,10 @@ def refused() -> dict[str, str]:
         layers = (keras.Input((5,), dtype="int32"), keras.layers.Embedding(12, 4, mask_zero=True))
         return compiled(*layers, dense(3, "softmax"))
 
+    def root(true: Any, outputs: Any) -> Any:
+        return keras.ops.sqrt(keras.ops.mean(keras.ops.square(true - outputs)))
+
+    ignoring = keras.losses.SparseCategoricalCrossentropy(ignore_class=2)
     callbacks = [keras.callbacks.TerminateOnNaN(), tenfold.EarlyStopping("loss")]
     calls: dict[str, Any] = {
         "own": fit_of(own, (X, CLASSES)),
@@ -266,20 +295,29 @@ def refused() -> dict[str, str]:
         "across": fit_of(across, (X, ONE_HOT)),
         "callbacks": fit_of(norm, (X, CLASSES), callbacks=callbacks),
         "masked": fit_of(masked, (WORDS, WORDS % 3)),
+        "ignoring": fit_of(lambda: table(loss=ignoring), (X, CLASSES)),
+        "root": fit_of(lambda: table(loss=root), (X, ONE_HOT)),
+        "dice": fit_of(lambda: table(loss="dice"), (X, ONE_HOT)),
+        "circle": fit_of(lambda: table(loss="circle"), (X, CLASSES)),
+        "own mean": fit_of(lambda: table(loss=own_mean), (X, ONE_HOT)),
     }
     found = {}
     for name, fit in calls.items():
         try:
             block, rows = dividing.batches(fit, 0)[0]
-            dividing.step(dividing.learners(fit, 1), block, rows, 2)
-            found[name] = "taken"
+            one = dividing.alone(fit)
+            found[name] = "taken alone"
+            one.check_shares()
+            dividing.step([one], block, rows, 2)
+            found[name] = "taken in shares"
         except tenfold.errors.BadCall as error:
-            found[name] = str(error)
+            found[name] = f"{found.get(name, '')} {error}"
     return found
 
 
 QUESTIONS: dict[str, Callable[[], Any]] = {
     "batch norm": batch_norm,
+    "constants": constants,
     "random numbers": random_numbers,
     "scheduled": scheduled,
     "refused": refused,

@@ -30,6 +30,17 @@ def in_torch(optimizer: str = "sgd", width: int = 64) -> Any:
     return module, torch.nn.CrossEntropyLoss(), made or torch.optim.Adam(module.parameters(), 0.01)
 
 
+def with_norm() -> Any:
+    """And with buffers that never change."""
+    import torch
+
+    last = torch.nn.Linear(64, 2)
+    last.register_buffer("places", torch.arange(1, 50) / 7)
+    last.register_buffer("mask", torch.tensor([0.0, -torch.inf]))
+    module = torch.nn.Sequential(torch.nn.Linear(12, 64), torch.nn.BatchNorm1d(64), torch.nn.ReLU(), last)
+    return module, torch.nn.CrossEntropyLoss(), torch.optim.SGD(module.parameters(), 0.05)
+
+
 def in_keras(optimizer: str = "sgd") -> Any:
     import keras
 

@@ -82,6 +82,18 @@ def test_moving_averages_are_the_same_in_all_copies(backend: str, answers: dict[
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_what_never_changes_stays_what_it_is_and_frozen_layers_are_not_sent(
+    backend: str, answers: dict[str, Any]
+) -> None:
+    found = _answer(answers, backend, "constants")
+    assert found["shapes"] == [[6], [6], [], [6, 50], [50], [50, 3], [3]]
+    assert found["changed"] == [False] * 5 + [True] * 2
+    assert found["apart"] < 1e-5
+    assert found["size"] == 6 + 6 + 50 * 3 + 3, "the statistics, and what is trained"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_copies_begin_equal_and_draw_numbers_of_their_own(backend: str, answers: dict[str, Any]) -> None:
     found = _answer(answers, backend, "random numbers")
     assert found == dict.fromkeys(("begin equal", "differ", "go on", "again", "goes on"), True)
@@ -102,6 +114,11 @@ def test_schedules_count_the_steps_of_all(backend: str, answers: dict[str, Any])
         ("across", ["the metric cosine_similarity", "axis=0"]),
         ("callbacks", ["callbacks: TerminateOnNaN would"]),
         ("masked", ["outputs are masked"]),
+        ("ignoring", ["taken alone", "leaves out rows of ignore_class=2"]),
+        ("root", ["taken alone", "the loss root is 0.", "of both halves", "a number for each row"]),
+        ("dice", ["taken alone", "the loss dice is"]),
+        ("circle", ["taken alone", "the loss circle is"]),
+        ("own mean", ["taken in shares"]),
     ],
 )
 @pytest.mark.parametrize("backend", BACKENDS)

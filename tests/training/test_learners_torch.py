@@ -33,21 +33,64 @@ def _settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def build(optimizer: str = "sgd", between: str | None = None, **loss: Any) -> Any:
+def own_sum(outputs: Any, targets: Any) -> Any:
+    import torch
+
+    return torch.nn.functional.cross_entropy(outputs, targets, reduction="none").sum()
+
+
+def own_mean(outputs: Any, targets: Any) -> Any:
+    return own_sum(outputs, targets) / len(targets)
+
+
+def root(outputs: Any, targets: Any) -> Any:
+    return own_mean(outputs, targets).sqrt()
+
+
+def build(optimizer: str = "sgd", between: str | None = None, own: Any = None, **loss: Any) -> Any:
     import torch
 
     layers: list[Any] = [torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3)]
     if between is not None:
         layers.insert(1, torch.nn.Dropout(0.4) if between == "dropout" else torch.nn.BatchNorm1d(5))
     module = torch.nn.Sequential(*layers)
-    sgd = torch.optim.SGD(module.parameters(), 0.05 / (16 if loss else 1), momentum=0.9)
+    summed = own is own_sum or loss.get("reduction") == "sum"
+    sgd = torch.optim.SGD(module.parameters(), 0.05 / (16 if summed else 1), momentum=0.9)
     made = sgd if optimizer == "sgd" else torch.optim.AdamW(module.parameters(), 0.01)
-    return module, torch.nn.CrossEntropyLoss(**loss), made
+    return module, own or torch.nn.CrossEntropyLoss(**loss), made
 
 
-def fit_of(data: Any = (X, CLASSES), **settings: Any) -> Any:
+def build_odd() -> Any:
+    """Weights that are complex, that nobody uses, and of the loss; buffers that never change."""
+    import torch
+
+    class Odd(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.filter = torch.nn.Parameter(torch.randn(4, dtype=torch.cfloat))
+            self.last, self.unused = torch.nn.Linear(6, 3), torch.nn.Linear(6, 3)
+            self.register_buffer("began", torch.tensor([1.7e9 + 0.123], dtype=torch.float64))
+            self.register_buffer("places", torch.rand(50))
+            self.register_buffer("mask", torch.tensor([0.0, -torch.inf]))
+
+        def forward(self, x: Any) -> Any:
+            return self.last(torch.fft.irfft(torch.fft.rfft(x) * self.filter, n=6)) + self.places[0]
+
+    class Learned(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = torch.nn.Parameter(torch.zeros(1))
+
+        def forward(self, outputs: Any, targets: Any) -> Any:
+            return own_mean(outputs, targets) * torch.exp(-self.scale) + self.scale.sum()
+
+    module, loss = Odd(), Learned()
+    return module, loss, torch.optim.AdamW([*module.parameters(), *loss.parameters()], 0.01, weight_decay=0.1)
+
+
+def fit_of(data: Any = (X, CLASSES), function: Any = build, **settings: Any) -> Any:
     given = {"epochs": 10, "batch_size": 16, "validation": 32 / ROWS, "metrics": ["accuracy"], **settings}
-    return tenfold.Fit(build, data, **given)
+    return tenfold.Fit(function, data, **given)
 
 
 @pytest.mark.parametrize(
@@ -56,8 +99,10 @@ def fit_of(data: Any = (X, CLASSES), **settings: Any) -> Any:
         ({"optimizer": "sgd"}, (X, CLASSES, WEIGHT)),
         ({"optimizer": "adam"}, (X, CLASSES)),
         ({"optimizer": "sgd", "reduction": "sum"}, (X, CLASSES)),
+        ({"optimizer": "sgd", "own": own_sum}, (X, CLASSES)),
+        ({"optimizer": "adam", "own": own_mean}, (X, CLASSES)),
     ],
-    ids=["weighted", "adam", "summed"],
+    ids=["weighted", "adam", "summed", "own sum", "own mean"],
 )
 def test_shares_of_a_batch_make_what_a_plain_loop_makes(params: dict[str, Any], data: Any) -> None:
     fit = fit_of(data)
@@ -124,8 +169,99 @@ def test_copies_begin_equal_and_draw_numbers_of_their_own() -> None:
     assert dividing.goes_on(fit, first, dividing.learners(fit, 1, between="dropout")[0])
 
 
-def test_a_loss_that_divides_by_the_weights_of_classes_is_refused() -> None:
+def test_a_loss_that_does_not_add_up_over_shares_is_refused_only_where_there_are_some() -> None:
     import torch
 
-    with pytest.raises(BadCall, match=r"divides by those of its rows.*class_weight"):
-        dividing.learners(fit_of(), 1, weight=torch.ones(3))
+    ignored = numpy.where(numpy.arange(ROWS) == 50, -100, CLASSES)
+    rows = dividing.batches(fit_of(), 0)[0][1]
+    for params, data, words in (
+        ({"weight": torch.ones(3)}, (X, CLASSES), r"divides by those of its rows.*class_weight"),
+        ({"own": root}, (X, CLASSES), r"the loss root is [\d.]+ of 16 rows, [\d.]+ of the first 5 of them and"),
+        ({}, (X, ignored), r"CrossEntropyLoss leaves out targets of -100 \(ignore_index\)"),
+        ({"ignore_index": 2}, (X, CLASSES), r"CrossEntropyLoss leaves out targets of 2"),
+    ):
+        fit = fit_of(data)
+        dividing.alone(fit, **params).steps(fit.training, [rows])
+        with pytest.raises(BadCall, match=words):
+            dividing.step(dividing.learners(fit, 1, **params), fit.training, rows, 2)
+
+
+def test_to_ask_a_loss_changes_nothing() -> None:
+    import torch
+
+    from tenfold.fuse.torch_step import Randomness
+
+    def draws(outputs: Any, targets: Any) -> Any:
+        torch.rand(3)
+        return own_mean(outputs, targets)
+
+    asked, other = (dividing.alone(fit_of(), own=draws, between="norm") for _ in range(2))
+    before = Randomness()
+    asked.check_shares()
+    assert Randomness().drawn(before) is None
+    assert dividing.same(asked, other)
+
+
+def test_odd_weights_and_buffers_are_those_of_a_plain_loop() -> None:
+    fit = fit_of(function=build_odd)
+    expected = fit({"seed": dividing.SEED})
+    for count, zeros in ((2, dividing.array), (3, dividing.array), (2, dividing.tensor)):
+        copies = dividing.learners(fit, 2)
+        history = dividing.train(fit, copies, count, zeros)
+        weights = copies[0].weights()
+        assert all(numpy.array_equal(weights[name], expected.weights[name]) for name in ("began", "places", "mask"))
+        del weights["mask"]  # the difference of what is infinite is not a number
+        assert all(numpy.abs(weights[name] - expected.weights[name]).max() < 1e-5 for name in weights)
+        assert dividing.apart(history, expected.history) < 1e-4
+        assert dividing.same(*copies)
+    assert dividing.goes_on(fit, copies[0], dividing.learners(fit, 1)[0])
+
+
+def test_an_unused_weight_is_trained_once_it_is_used() -> None:
+    """No worker may keep it as it is while others do not, whoever saw that nobody used it."""
+    fit = fit_of(function=build_odd)
+    one = dividing.learners(fit, 1)[0]
+    block, rows = dividing.batches(fit, 0)[0]
+    dividing.step([one], block, rows, 2)
+    before = one.weights()["unused.bias"]
+    vector = dividing.array(one.size)
+    one.gradient(block, rows, 1.0, vector)
+    dividing.step([one], block, rows, 2)
+    assert numpy.array_equal(one.weights()["unused.bias"], before)
+    vector[: one.gradient_size][vector[: one.gradient_size] == 0] = 1.0
+    one.apply(vector)
+    assert not numpy.array_equal(one.weights()["unused.bias"], before)
+
+
+def test_what_build_may_not_return() -> None:
+    import torch
+
+    class Rate:
+        def set_model(self, model: Any) -> None: ...
+
+    def lazy() -> Any:
+        module = torch.nn.LazyLinear(3)
+        return module, torch.nn.CrossEntropyLoss(), torch.optim.SGD(module.parameters(), 0.1)
+
+    def with_closure() -> Any:
+        module, loss, _ = build()
+        return module, loss, torch.optim.LBFGS(module.parameters())
+
+    def foreign() -> Any:
+        module, loss, _ = build()
+        return module, loss, torch.optim.SGD([*module.parameters(), torch.nn.Parameter(torch.zeros(1))], 0.1)
+
+    def sparse() -> Any:
+        module = torch.nn.Sequential(torch.nn.Embedding(3, 3, sparse=True), torch.nn.Flatten())
+        return module, torch.nn.CrossEntropyLoss(), torch.optim.SparseAdam(module.parameters())
+
+    for function, settings, words in (
+        (lazy, {}, "LazyLinear with lazy layers.*call it once on a few rows in build"),
+        (with_closure, {}, "optimizer is LBFGS, whose step wants a closure"),
+        (foreign, {}, "neither the module's nor the loss's"),
+        (build, {"callbacks": [Rate()]}, "callbacks: Rate is for Keras models"),
+    ):
+        with pytest.raises(BadCall, match=words):
+            dividing.alone(fit_of(function=function, **settings))
+    with pytest.raises(BadCall, match="SparseAdam, which takes sparse gradients only"):
+        dividing.learners(fit_of(function=sparse), 1)

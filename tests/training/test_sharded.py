@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 import shards
 
@@ -42,6 +43,16 @@ def test_more_workers_than_rows_in_the_last_batch_and_early_stopping() -> None:
     assert trained.result.best_epoch == whole.best_epoch
     assert trained.result.epochs == whole.epochs < 30
     assert shards.furthest(trained, whole) < NEAR
+
+
+@pytest.mark.parametrize(("how", "workers"), [("synchronous", 2), ("sharded", 3)])
+def test_a_small_last_batch_of_batch_norm_and_constants(how: str, workers: int) -> None:
+    fit = shards.fit(shards.with_norm, batch_size=19, epochs=2)  # 60 rows: the last batch has 3
+    trained = tenfold.train(fit, {"seed": 3}, how=how, workers=workers, progress=False)
+    assert trained.updates == 2 * 4
+    assert numpy.array_equal(trained.weights["3.places"], numpy.arange(1, 50, dtype="float32") / numpy.float32(7))
+    assert numpy.array_equal(trained.weights["3.mask"], [0, -numpy.inf])
+    assert 0 < numpy.abs(trained.weights["1.running_mean"]).max() < 1
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from tenfold.training import collective, ring
-from tenfold.training.adding import Ask, Shared, Slots
+from tenfold.training.adding import Ask, Shared, Slots, part
 from tenfold.training.muster import Arrival, Muster
 
 KEY = b"k" * 32
@@ -160,3 +160,13 @@ def test_who_is_late_is_named(member: str, workers: Callable[[int], Workers], mo
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(work, range(3)))
     assert named == [[2], [2]]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_parts_are_all_rows_and_none_is_a_single_one(count: int) -> None:
+    for length in range(2, 20):
+        rows = numpy.arange(length)
+        parts = [part(rows, number, count) for number in range(count)]
+        assert numpy.array_equal(numpy.concatenate(parts), rows)
+        assert 1 not in map(len, parts)
+    assert [list(part(numpy.arange(1), number, 2)) for number in range(2)] == [[0], []]

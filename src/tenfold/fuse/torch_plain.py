@@ -68,6 +68,8 @@ def unpacked(built: Any) -> Parts:
         found.append(f"optimizer is of {type(optimizer).__name__}, expected one of torch.optim")
     else:
         found += faults(scheduler, optimizer)
+        if isinstance(optimizer, torch.optim.LBFGS):
+            found.append("optimizer is LBFGS, whose step wants a closure; expected one that steps with a gradient")
     if found:
         fourth = "" if scheduler is None else ", scheduler"
         raise BadCall(f"build returned (module, loss, optimizer{fourth}) where {'; '.join(found)}")
@@ -76,11 +78,7 @@ def unpacked(built: Any) -> Parts:
 
 def train(fit: Fit, member: Member, built: Any, how: str) -> FitResult:
     """One model, or one leg of its training."""
-    if fit.callbacks:
-        raise BadCall(
-            f"callbacks: {type(fit.callbacks[0]).__name__} is for Keras models, and build returned a PyTorch module; "
-            "tenfold.EarlyStopping is for both"
-        )
+    refuse_callbacks(fit)
     single = Single(unpacked(built), fit.metrics, fit.batch_size, Randomness())
     reading = Reading(fit, [member], alone=True)
     single.check(fit.training, fit.validation_columns)
@@ -113,6 +111,15 @@ def train(fit: Fit, member: Member, built: Any, how: str) -> FitResult:
     best_epoch = None if watch is None or best is None else watch.best_epoch
     outputs = _outputs(fit, single, reading, member, best, blocks)
     return FitResult(member.params, history, weights, how, best_epoch, ended, left, outputs=outputs)
+
+
+def refuse_callbacks(fit: Fit) -> None:
+    """Nobody would call them."""
+    if fit.callbacks:
+        raise BadCall(
+            f"callbacks: {type(fit.callbacks[0]).__name__} is for Keras models, and build returned a PyTorch module; "
+            "tenfold.EarlyStopping is for both"
+        )
 
 
 def _saved(

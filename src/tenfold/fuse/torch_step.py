@@ -44,8 +44,12 @@ class Blocks:
         self.device = floats[0].device if floats else torch.device("cpu")
         self._floats = floats[0].dtype if floats else torch.float32
         self.tensors = Held(self._tensors)
+        self.check: Callable[[Columns], None] | None = None
+        """Told each block, before it is used."""
 
     def _tensors(self, block: Columns) -> Data:
+        if self.check is not None:
+            self.check(block)
         return tuple(
             mapped(functools.partial(self._tensor, whole=whole), tree)
             for whole, tree in ((False, block.x), (True, block.y), (False, block.weight))

@@ -31,6 +31,12 @@ Ask = Callable[[Callable[[], list[int]]], None]
 """Called while a worker waits, with a function that tells which ranks are missing; raises where that is pointless."""
 
 
+def part(rows: numpy.ndarray, number: int, count: int) -> numpy.ndarray:
+    """One of so many parts of some rows. None is a single row, which batch norm refuses: rather, some have nothing."""
+    count = min(count, max(1, len(rows) // 2))
+    return rows[len(rows) * number // count : len(rows) * (number + 1) // count]
+
+
 class Slots(ABC):
     """Where the vectors of some workers are added up, and this worker's place among them."""
 
@@ -43,7 +49,7 @@ class Slots(ABC):
 
     def part(self, rows: numpy.ndarray) -> numpy.ndarray:
         """This worker's share of some rows."""
-        return rows[len(rows) * self.rank // self.count : len(rows) * (self.rank + 1) // self.count]
+        return part(rows, self.rank, self.count)
 
     @abstractmethod
     def add(self, turn: int, ask: Ask) -> Vector:

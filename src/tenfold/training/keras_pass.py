@@ -25,9 +25,11 @@ class Variables:
     trained: list[Any]
     """By the optimizer."""
     averages: list[Any]
-    """Learned without a gradient: batch norm's means. Averaged over workers, by their shares."""
+    """Learned without a gradient: batch norm's means. What they have grown by adds up over workers, by their shares."""
     counters: list[Any]
     """Whole numbers: what they have grown by is the same on all workers that have rows."""
+    constants: list[Any]
+    """Of frozen layers: read, and never changed."""
     seeds: list[Any]
     """States of random generators: each worker has its own."""
     metrics: list[Any]
@@ -41,9 +43,14 @@ class Variables:
         return [*self.trained, *self.averages]
 
     @property
+    def growing(self) -> list[Any]:
+        """All that changes without a gradient, in the model."""
+        return [*self.averages, *self.counters]
+
+    @property
     def state(self) -> list[Any]:
         """What a pass reads."""
-        return [*self.trained, *self.averages, *self.counters, *self.seeds]
+        return [*self.trained, *self.averages, *self.counters, *self.constants, *self.seeds]
 
 
 def variables(model: Any) -> Variables:
@@ -52,11 +59,13 @@ def variables(model: Any) -> Variables:
     trained = {id(variable) for variable in model.trainable_variables}
     metrics = {id(variable) for variable in model.metrics_variables}
     rest = [v for v in model.variables if id(v) not in trained and id(v) not in metrics]
-    others = [v for v in rest if id(v) in weights]
+    frozen = {id(v) for layer in model._flatten_layers() for v in layer._trainable_variables}
+    others = [v for v in rest if id(v) in weights and id(v) not in frozen]
     return Variables(
         list(model.trainable_variables),
         [v for v in others if _is_float(v)],
         [v for v in others if not _is_float(v)],
+        [v for v in rest if id(v) in weights and id(v) in frozen],
         [v for v in rest if id(v) not in weights],
         list(model.metrics_variables),
         list(model.optimizer.variables),
@@ -176,6 +185,34 @@ def cut(vector: Any, variables: Sequence[Any], start: int = 0) -> list[Any]:
         parts.append(ops.cast(ops.reshape(vector[start:stop], variable.shape), variable.dtype))
         start = stop
     return parts
+
+
+def growth(share: Any, new: Sequence[Any], old: Sequence[Any]) -> list[Any]:
+    """What a share adds to variables that are learned without a gradient: to constants nothing, to the bit."""
+    from keras import ops
+
+    return [share * ops.cast(after - _base(before), "float32") for after, before in zip(new, old, strict=True)]
+
+
+def grown(total: Any, found: Variables, old: Sequence[Any], start: int) -> list[Any]:
+    """New values of all that grows, from the sum of what shares have added."""
+    from keras import ops
+
+    stop = start + size(found.averages)
+    grown = [*cut(total, found.averages, start), *cut(ops.round(total[stop:]), found.counters)]
+    return [_base(before) + one for before, one in zip(old, grown, strict=True)]
+
+
+def _base(value: Any) -> Any:
+    """What is infinite is sent as it is: it grows from nothing."""
+    from keras import ops
+
+    return ops.nan_to_num(value, 0.0, 0.0, 0.0)
+
+
+def assign(variables: Sequence[Any], values: Sequence[Any]) -> None:
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(value)
 
 
 def size(variables: Sequence[Any]) -> int:

@@ -26,8 +26,9 @@ from tenfold.fuse.building import Member
 from tenfold.fuse.columns import Columns, mapped
 from tenfold.fuse.reading import Held
 from tenfold.fuse.result import Weights
-from tenfold.training.keras_pass import Passed, cut, flat
-from tenfold.training.learner_keras import KerasLearner
+from tenfold.training import keras_checks
+from tenfold.training.keras_pass import Passed, cut, flat, grown, growth
+from tenfold.training.learner_keras import KerasLearner, places
 
 if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
@@ -36,8 +37,8 @@ AT_ONCE = 64  # steps that one call can take; the program is the same for fewer
 
 ROWS = "rows"
 """The axis of the mesh, where there are several devices."""
-State = tuple[list[Any], list[Any], list[Any], list[Any], list[Any]]
-"""Values of what is trained, of averages, counters, seeds, and the optimizer's."""
+State = tuple[list[Any], list[Any], list[Any], list[Any], list[Any], list[Any]]
+"""Values of what is trained, of averages, counters, constants, seeds, and the optimizer's."""
 
 
 class JaxLearner(KerasLearner):
@@ -62,13 +63,17 @@ class JaxLearner(KerasLearner):
         self._advance_of = jit(self._advance, donate_argnums=0)
         self._scores_of = jit(self._scores)
 
+    def check_shares(self) -> None:
+        with quick_compilations():
+            keras_checks.check_shares(self._model, self._sample, jax.jit)  # else each operation is compiled by itself
+
     def gradient(self, block: Columns, rows: numpy.ndarray, share: float, into: numpy.ndarray) -> None:
         into[:] = 0
         if not len(rows):
             return
-        vector, seeds = self._vector_of(self._state, self._blocks(block), _rows(rows), numpy.float32(share))
+        vector, seeds = self._vector_of(self._state, self._blocks(block), places(rows), numpy.float32(share))
         into[:] = numpy.asarray(vector)
-        self._state = (*self._state[:3], seeds, self._state[4])  # the next piece of a batch draws other numbers
+        self._state = (*self._state[:4], seeds, self._state[5])  # the next piece of a batch draws other numbers
 
     def _apply(self, total: numpy.ndarray) -> None:
         self._state = self._total_of(self._state, numpy.array(total))  # a copy: others write there before it is read
@@ -92,7 +97,7 @@ class JaxLearner(KerasLearner):
     def _one_by_one(self, block: Columns, batches: Sequence[numpy.ndarray]) -> list[numpy.ndarray]:
         found = []
         for rows in batches:
-            self._state, sums = self._step_of(self._state, self._blocks(block), _rows(rows))
+            self._state, sums = self._step_of(self._state, self._blocks(block), places(rows))
             found.append(sums)
         return [numpy.asarray(sums) for sums in found]  # only now: until it is read, a step runs beside Python
 
@@ -107,7 +112,7 @@ class JaxLearner(KerasLearner):
         return self._slow_in_a_loop
 
     def advance(self, block: Columns, rows: numpy.ndarray, weights: numpy.ndarray, into: numpy.ndarray) -> None:
-        self._state, found = self._advance_of(self._state, numpy.array(weights), _rows(rows), self._blocks(block))
+        self._state, found = self._advance_of(self._state, numpy.array(weights), places(rows), self._blocks(block))
         into[:] = numpy.asarray(found)
 
     def _set(self, variable: Any, value: int) -> None:
@@ -119,7 +124,7 @@ class JaxLearner(KerasLearner):
         self._state = (*self._state[:4], values)
 
     def _score(self, block: Columns, rows: numpy.ndarray, share: float) -> numpy.ndarray:
-        return numpy.asarray(self._scores_of(self._state, self._blocks(block), _rows(rows), numpy.float32(share)))
+        return numpy.asarray(self._scores_of(self._state, self._blocks(block), places(rows), numpy.float32(share)))
 
     def write_weights(self, into: numpy.ndarray) -> None:
         trained, averages, *_ = self._state
@@ -150,7 +155,7 @@ class JaxLearner(KerasLearner):
     def _spread(self) -> None:
         """Take the values of the model's variables."""
         known = self._variables
-        groups = (known.trained, known.averages, known.counters, known.seeds, known.optimizer)
+        groups = (known.trained, known.averages, known.counters, known.constants, known.seeds, known.optimizer)
         first, *rest = ([jnp.array(variable.value, copy=True) for variable in group] for group in groups)
         self._state = self._everywhere((first, *rest))
 
@@ -182,16 +187,17 @@ class JaxLearner(KerasLearner):
 
     def _passed(self, state: State, data: Any, rows: Any, share: Any) -> tuple[Passed, list[Any]]:
         """What comes of some rows, and the gradient."""
-        trained, averages, counters, seeds, optimizer = state
+        trained, *others, optimizer = state
+        known = list(itertools.chain(*others))
         batch = self._taken(data, rows)
 
         def loss(values: list[Any]) -> tuple[Any, Any]:
-            found = self._pass([*values, *averages, *counters, *seeds], batch, share, len(rows), training=True)
+            found = self._pass([*values, *known], batch, share, len(rows), training=True)
             rest = (found.part, found.averages, found.counters, found.seeds, found.sums)
             return self._scale(optimizer, found.part), rest
 
         gradients, rest = jax.grad(loss, has_aux=True)(trained)
-        return Passed(*rest), self._scaled(optimizer, gradients, back=True)
+        return Passed(*rest), self._scaled(gradients, back=True, scale=functools.partial(self._scale, optimizer))
 
     def _scale(self, optimizer: list[Any], loss: Any) -> Any:
         import keras
@@ -199,35 +205,31 @@ class JaxLearner(KerasLearner):
         with keras.StatelessScope(list(zip(self._variables.optimizer, optimizer, strict=True))):
             return self.optimizer.scale_loss(loss)
 
-    def _scaled(self, optimizer: list[Any], gradients: list[Any], *, back: bool = False) -> list[Any]:
-        """As the optimizer wants them, where it scales the loss; or back."""
-        if not hasattr(self.optimizer, "inner_optimizer") and self.optimizer.loss_scale_factor is None:
-            return gradients
-        scale = self._scale(optimizer, jnp.ones(()))
-        return [(one / scale if back else one * scale).astype(one.dtype) for one in gradients]
-
     def _vector(self, state: State, data: Any, rows: Any, share: Any) -> tuple[Any, list[Any]]:
         passed, gradients = self._passed(state, data, rows, share)
-        averages = [share * one for one in passed.averages]
-        growth = [share * (new - old) for new, old in zip(passed.counters, state[2], strict=True)]
-        return flat([*gradients, *averages, *growth, passed.sums]), list(passed.seeds)
+        new = [*passed.averages, *passed.counters]
+        return flat([*gradients, *growth(share, new, [*state[1], *state[2]]), passed.sums]), list(passed.seeds)
 
     def _total(self, state: State, total: Any) -> State:
-        trained, _, counters, seeds, optimizer = state
+        trained, averages, counters, constants, seeds, _ = state
         known = self._variables
-        averages = cut(total, known.averages, self.gradient_size)
-        rounded = cut(jnp.round(total), known.counters, self.weights_size)
-        counters = [old + growth for old, growth in zip(counters, rounded, strict=True)]
-        gradients = self._scaled(optimizer, cut(total, known.trained))
-        trained, optimizer = self.optimizer.stateless_apply(optimizer, gradients, trained)
-        return trained, averages, counters, seeds, optimizer
+        values = grown(total, known, [*averages, *counters], self.gradient_size)
+        averages, counters = values[: len(averages)], values[len(averages) :]
+        trained, optimizer = self._applied(state, cut(total, known.trained))
+        return trained, averages, counters, constants, seeds, optimizer
+
+    def _applied(self, state: State, gradients: list[Any]) -> tuple[list[Any], list[Any]]:
+        """After a step of the optimizer: what is trained, and its own."""
+        trained, *_, optimizer = state
+        found = self._scaled(gradients, scale=functools.partial(self._scale, optimizer))
+        return self.optimizer.stateless_apply(optimizer, found, trained)  # type: ignore[no-any-return]
 
     def _step(self, state: State, data: Any, rows: Any) -> tuple[State, Any]:
         """One whole batch; its sums."""
         passed, gradients = self._passed(state, data, rows, 1.0)
-        found = self._scaled(state[4], gradients)
-        trained, optimizer = self.optimizer.stateless_apply(state[4], found, state[0])
-        return (trained, list(passed.averages), list(passed.counters), list(passed.seeds), optimizer), passed.sums
+        trained, optimizer = self._applied(state, gradients)
+        others = (list(passed.averages), list(passed.counters), state[3], list(passed.seeds))
+        return (trained, *others, optimizer), passed.sums
 
     def _steps(self, state: State, data: Any, rows: Any, count: Any) -> tuple[State, Any]:
         def body(place: Any, carried: tuple[State, Any]) -> tuple[State, Any]:
@@ -248,12 +250,8 @@ class JaxLearner(KerasLearner):
         return state, flat([*state[0], *state[1], sums])
 
     def _scores(self, state: State, data: Any, rows: Any, share: Any) -> Any:
-        values = list(itertools.chain(*state[:4]))
+        values = list(itertools.chain(*state[:5]))
         return self._pass(values, self._taken(data, rows), share, len(rows), training=False).sums
-
-
-def _rows(rows: numpy.ndarray) -> numpy.ndarray:
-    return numpy.asarray(rows, numpy.int32)
 
 
 def _loop(batches: Sequence[numpy.ndarray]) -> tuple[numpy.ndarray, numpy.int32]:

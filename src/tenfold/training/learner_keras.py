@@ -1,18 +1,18 @@
 """A Keras model as one copy among several: what all backends have in common.
 
 Layers that look at a whole batch, such as batch normalisation, see a worker's share of it; moving averages are averaged
-over workers, by their shares. Layers that draw random numbers draw others in each worker. A variable that has no
-gradient counts as one whose gradient is zero. Losses that layers add count as means over rows, as regularisers of
-activities are.
+over workers, by their shares. Frozen layers are not sent. Layers that draw random numbers draw others in each worker.
+A variable that has no gradient counts as one whose gradient is zero. Losses that layers add count as means over rows,
+as regularisers of activities are.
 
-    vector:  gradient | moving averages | growth of counters | sums of loss and metrics
+    vector:  gradient | growth of moving averages | growth of counters | sums of loss and metrics
     weights: trained  | moving averages
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -41,7 +41,9 @@ class KerasLearner(ABC):
         self._batch_size = fit.batch_size
         if fit.metrics:
             add_metrics(built, fit.metrics)
-        sample = standard(Reading(fit, [member], alone=True).sample.take(slice(0, 1)))
+        few = Reading(fit, [member], alone=True).sample.take(slice(0, keras_checks.ASKED))
+        self._sample = standard(few)
+        sample = self._sample.take(slice(0, 1))
         built._symbolic_build(data_batch=sample.parts)
         built.reset_metrics()
         keras_checks.check(fit, built)
@@ -57,6 +59,9 @@ class KerasLearner(ABC):
         self.size = self.weights_size + size(self._variables.counters) + self.sums_size
         if self._index:
             self._draw_others()
+
+    def check_shares(self) -> None:
+        keras_checks.check_shares(self._model, self._sample)
 
     # -- of each backend ------------------------------------------------------------------------------------------
 
@@ -125,6 +130,18 @@ class KerasLearner(ABC):
         self._sums += sums
         return float(sums[0] / sums[1])
 
+    def _scaled(
+        self, gradients: list[Any], *, back: bool = False, scale: Callable[[Any], Any] | None = None
+    ) -> list[Any]:
+        """As the optimizer wants them, where it scales the loss; or back."""
+        import keras
+
+        if not hasattr(self.optimizer, "inner_optimizer") and self.optimizer.loss_scale_factor is None:
+            return gradients
+        by = (scale or self.optimizer.scale_loss)(keras.ops.ones(()))
+        change = keras.ops.divide if back else keras.ops.multiply
+        return [keras.ops.cast(change(one, by), one.dtype) for one in gradients]
+
     # -- what it has learned --------------------------------------------------------------------------------------
 
     def state(self) -> list[Any]:
@@ -167,6 +184,11 @@ def too_few(devices: int, there: str) -> str:
         f"devices={devices}: {there} in this process, and its devices are fixed when it starts; "
         'engine="local" starts one for each worker'
     )
+
+
+def places(rows: numpy.ndarray) -> numpy.ndarray:
+    """Row numbers, as compiled functions take them."""
+    return numpy.asarray(rows, numpy.int32)
 
 
 def standard(block: Columns) -> Columns:

@@ -14,7 +14,7 @@ from tenfold.fuse.columns import Columns, mapped
 from tenfold.fuse.reading import Held
 from tenfold.fuse.torch_step import Randomness, in_place
 from tenfold.training.adding import Vector
-from tenfold.training.keras_pass import Passed, cut, flat
+from tenfold.training.keras_pass import Passed, assign, cut, flat, grown, growth
 from tenfold.training.learner_keras import KerasLearner, standard
 
 if TYPE_CHECKING:
@@ -38,10 +38,9 @@ class KerasTorchLearner(KerasLearner):
         with self._randomness:
             passed, gradients = self._passed(block, rows, share)
         with torch.no_grad():
-            _assign(known.seeds, passed.seeds)  # the next piece of a batch draws other numbers
-            averages = [share * one for one in passed.averages]
-            growth = [share * (new - old.value) for new, old in zip(passed.counters, known.counters, strict=True)]
-            in_place(into).copy_(flat([*gradients, *averages, *growth, passed.sums]))
+            assign(known.seeds, passed.seeds)  # the next piece of a batch draws other numbers
+            new, old = [*passed.averages, *passed.counters], [variable.value for variable in known.growing]
+            in_place(into).copy_(flat([*gradients, *growth(share, new, old), passed.sums]))
 
     def apply(self, total: Vector) -> float:
         self._apply(total)
@@ -51,9 +50,8 @@ class KerasTorchLearner(KerasLearner):
         known = self._variables
         with torch.no_grad():
             vector = in_place(total).to(self.device, copy=True)
-            _assign(known.averages, cut(vector, known.averages, self.gradient_size))
-            growth = cut(torch.round(vector), known.counters, self.weights_size)
-            _assign(known.counters, [old.value + one for old, one in zip(known.counters, growth, strict=True)])
+            old = [variable.value for variable in known.growing]
+            assign(known.growing, grown(vector, known, old, self.gradient_size))
             self.optimizer.apply(self._scaled(cut(vector, known.trained)), known.trained)
 
     def steps(self, block: Columns, batches: Sequence[numpy.ndarray]) -> Sequence[float]:
@@ -74,7 +72,7 @@ class KerasTorchLearner(KerasLearner):
         import keras
 
         with torch.no_grad():
-            _assign(self._variables.learned, cut(keras.ops.convert_to_tensor(run), self._variables.learned))
+            assign(self._variables.learned, cut(keras.ops.convert_to_tensor(run), self._variables.learned))
 
     def score(self, block: Columns, rows: numpy.ndarray | None, into: Vector) -> None:
         sums = numpy.zeros(self.sums_size, numpy.float32)
@@ -101,9 +99,8 @@ class KerasTorchLearner(KerasLearner):
         known = self._variables
         passed, gradients = self._passed(block, rows, 1.0)
         with torch.no_grad():
-            for group, values in ((known.averages, passed.averages), (known.counters, passed.counters)):
-                _assign(group, values)
-            _assign(known.seeds, passed.seeds)
+            assign(known.growing, [*passed.averages, *passed.counters])
+            assign(known.seeds, passed.seeds)
             self.optimizer.apply(self._scaled(gradients), known.trained)
             return passed.sums.cpu().numpy()  # type: ignore[no-any-return]
 
@@ -123,14 +120,6 @@ class KerasTorchLearner(KerasLearner):
         batch = mapped(lambda t: None if t is None else t.index_select(0, places.to(t.device)), data)
         values = [variable.value for variable in self._variables.state]
         return self._pass(values, batch, share, float(len(rows)), training=training, watch=torch.no_grad)
-
-    def _scaled(self, gradients: list[Any], *, back: bool = False) -> list[Any]:
-        """As the optimizer wants them, where it scales the loss; or back."""
-        if not hasattr(self.optimizer, "inner_optimizer") and self.optimizer.loss_scale_factor is None:
-            return gradients
-        with torch.no_grad():
-            scale = float(self.optimizer.scale_loss(torch.ones(())))
-            return [one / scale if back else one * scale for one in gradients]
 
     # -- random numbers -------------------------------------------------------------------------------------------
 
@@ -155,8 +144,3 @@ def _tensors(block: Columns) -> Any:
         lambda array: None if array is None else keras.ops.convert_to_tensor(numpy.ascontiguousarray(array)),
         (found.x, found.y, found.weight),
     )
-
-
-def _assign(variables: Sequence[Any], values: Sequence[Any]) -> None:
-    for variable, value in zip(variables, values, strict=True):
-        variable.assign(value)

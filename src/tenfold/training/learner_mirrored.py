@@ -58,6 +58,7 @@ class MirroredLearner(TensorFlowLearner):
             if isinstance(layer, keras.layers.BatchNormalization):
                 layer.synchronized = True
         super().__init__(fit, member, built)
+        self.check_shares()
         self._strategy = strategy
         self._blocks = Held(_on_host)
 

@@ -21,8 +21,8 @@ import tensorflow
 from tenfold.fuse.building import Member
 from tenfold.fuse.columns import Columns, leaves, mapped
 from tenfold.fuse.reading import Held
-from tenfold.training.keras_pass import Passed, cut, flat, nested
-from tenfold.training.learner_keras import KerasLearner, standard
+from tenfold.training.keras_pass import Passed, assign, cut, flat, grown, growth, nested
+from tenfold.training.learner_keras import KerasLearner, places, standard
 
 if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
@@ -60,28 +60,28 @@ class TensorFlowLearner(KerasLearner):
     def gradient(self, block: Columns, rows: numpy.ndarray, share: float, into: numpy.ndarray) -> None:
         into[:] = 0
         if len(rows):
-            into[:] = self._call(self._vector, [ROWS, NUMBER], block, _rows(rows), numpy.float32(share))
+            into[:] = self._call(self._vector, [ROWS, NUMBER], block, places(rows), numpy.float32(share))
 
     def _apply(self, total: numpy.ndarray) -> None:
         self._take(tensorflow.constant(total))
 
     def steps(self, block: Columns, batches: Sequence[numpy.ndarray]) -> Sequence[float]:
         ends = numpy.cumsum([len(rows) for rows in batches], dtype=numpy.int32)
-        sums = self._call(self._steps, [ROWS, ROWS], block, _rows(numpy.concatenate(batches)), ends)
+        sums = self._call(self._steps, [ROWS, ROWS], block, places(numpy.concatenate(batches)), ends)
         return [self._note(row) for row in sums]
 
     def advance(self, block: Columns, rows: numpy.ndarray, weights: numpy.ndarray, into: numpy.ndarray) -> None:
         run = tensorflow.TensorSpec([self.weights_size], tensorflow.float32)
-        into[:] = self._call(self._advance, [run, ROWS], block, weights, _rows(rows))
+        into[:] = self._call(self._advance, [run, ROWS], block, weights, places(rows))
 
     def _score(self, block: Columns, rows: numpy.ndarray, share: float) -> numpy.ndarray:
-        return self._call(self._scored, [ROWS, NUMBER], block, _rows(rows), numpy.float32(share))
+        return self._call(self._scored, [ROWS, NUMBER], block, places(rows), numpy.float32(share))
 
     def write_weights(self, into: numpy.ndarray) -> None:
         into[: self.weights_size] = flat([variable.value for variable in self._variables.learned]).numpy()
 
     def read_weights(self, run: numpy.ndarray) -> None:
-        _assign(self._variables.learned, cut(run, self._variables.learned))
+        assign(self._variables.learned, cut(run, self._variables.learned))
 
     # -- compiled -------------------------------------------------------------------------------------------------
 
@@ -121,50 +121,33 @@ class TensorFlowLearner(KerasLearner):
         """What a pass reads."""
         return [tensorflow.convert_to_tensor(variable.value) for variable in self._variables.state]
 
-    def _scaled(self, gradients: list[Any], *, back: bool = False) -> list[Any]:
-        """As the optimizer wants them, where it scales the loss; or back."""
-        optimizer = self.optimizer
-        if not hasattr(optimizer, "inner_optimizer") and optimizer.loss_scale_factor is None:
-            return gradients
-        scale = optimizer.scale_loss(tensorflow.ones([]))
-        return [
-            one / tensorflow.cast(scale, one.dtype) if back else one * tensorflow.cast(scale, one.dtype)
-            for one in gradients
-        ]
-
     def _vector(self, rows: Any, share: Any, data: Any) -> Any:
         vector, seeds = self._vector_of(rows, share, data)
-        _assign(self._variables.seeds, seeds)  # the next piece of a batch draws other numbers
+        assign(self._variables.seeds, seeds)  # the next piece of a batch draws other numbers
         return vector
 
     def _vector_of(self, rows: Any, share: Any, data: Any) -> tuple[Any, Sequence[Any]]:
         """With the seeds that come next."""
-        known = self._variables
         passed, gradients = self._passed(data, rows, share, training=True)
-        averages = [share * tensorflow.cast(one, tensorflow.float32) for one in passed.averages]
-        growth = [
-            share * tensorflow.cast(new - old.value, tensorflow.float32)
-            for new, old in zip(passed.counters, known.counters, strict=True)
-        ]
-        return flat([*(gradients or ()), *averages, *growth, passed.sums]), passed.seeds
+        new = [*passed.averages, *passed.counters]
+        return flat([*(gradients or ()), *growth(share, new, self._growing()), passed.sums]), passed.seeds
+
+    def _growing(self) -> list[Any]:
+        return [tensorflow.convert_to_tensor(variable.value) for variable in self._variables.growing]
 
     def _take_total(self, total: Any) -> None:
         known = self._variables
-        averages = cut(total, known.averages, self.gradient_size)
-        growth = cut(tensorflow.round(total), known.counters, self.weights_size)
-        for counter, grown in zip(known.counters, growth, strict=True):
-            counter.value.assign_add(grown)
+        values = grown(total, known, self._growing(), self.gradient_size)
         self.optimizer.apply(self._scaled(cut(total, known.trained)), known.trained)
-        _assign(known.averages, averages)
+        assign(known.growing, values)
 
     def _step(self, rows: Any, data: Any) -> Any:
         """One whole batch; its sums."""
         known = self._variables
         passed, gradients = self._passed(data, rows, tensorflow.ones([]), training=True)
         self.optimizer.apply(self._scaled(gradients or []), known.trained)
-        for group, values in ((known.averages, passed.averages), (known.counters, passed.counters)):
-            _assign(group, values)
-        _assign(known.seeds, passed.seeds)
+        assign(known.growing, [*passed.averages, *passed.counters])
+        assign(known.seeds, passed.seeds)
         return passed.sums
 
     def _steps(self, rows: Any, ends: Any, data: Any) -> Any:
@@ -183,7 +166,7 @@ class TensorFlowLearner(KerasLearner):
 
     def _advance(self, weights: Any, rows: Any, data: Any) -> Any:
         learned = self._variables.learned
-        _assign(learned, cut(weights, learned))
+        assign(learned, cut(weights, learned))
         sums = self._step(rows, data)
         return flat([*(tensorflow.convert_to_tensor(variable.value) for variable in learned), sums])
 
@@ -206,12 +189,3 @@ def tensors(block: Columns) -> Block:
     specs = [tensorflow.TensorSpec([None, *tensor.shape[1:]], tensor.dtype) for tensor in tensors]
     form = mapped(lambda array: None if array is None else True, columns)
     return Block(tensors, specs, form, (repr(form), *specs))
-
-
-def _rows(rows: numpy.ndarray) -> numpy.ndarray:
-    return numpy.asarray(rows, numpy.int32)
-
-
-def _assign(variables: Sequence[Any], values: Sequence[Any]) -> None:
-    for variable, value in zip(variables, values, strict=True):
-        variable.value.assign(value)

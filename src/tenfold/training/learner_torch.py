@@ -6,6 +6,7 @@ array, or a tensor on the module's own device, of which only the sums of loss an
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy
 import torch
 
-from tenfold.errors import BadCall
 from tenfold.fuse.building import Member
 from tenfold.fuse.columns import Columns
+from tenfold.fuse.reading import Reading
 from tenfold.fuse.result import Weights
 from tenfold.fuse.torch_plain import unpacked
 from tenfold.fuse.torch_step import Blocks, Objective, Randomness, arguments, as_array, batch, computing, in_place
+from tenfold.training import torch_checks
 from tenfold.training.adding import Vector
+from tenfold.training.torch_losses import says_sum, sums_rows
 
 if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
@@ -33,8 +36,10 @@ class TorchLearner:
     takes_devices = False
 
     def __init__(self, fit: Fit, member: Member, built: Any, precision: str | None = None) -> None:
-        self._module, loss, self.optimizer, self._schedule = unpacked(built)
-        self._objective = Objective(loss, fit.metrics)
+        self._module, self._loss, self.optimizer, self._schedule = unpacked(built)
+        torch_checks.check(fit, self._module)
+        self._whole = torch_checks.learning(self._module, self._loss, self.optimizer)
+        self._objective = Objective(self._loss, fit.metrics)
         for data in (fit.training, fit.validation_columns):
             self._objective.check(data)
         self._blocks = Blocks(self._module)
@@ -45,18 +50,29 @@ class TorchLearner:
         if self._index:  # dropout leaves out others in each worker
             self._randomness.divert(self._index)
         self._batch_size = fit.batch_size
-        self._sums_rows = sums_rows(loss, fit.training)
-        self._trained = [parameter for parameter in self._module.parameters() if parameter.requires_grad]
-        buffers = list(self._module.buffers())  # what is learned without a gradient: batch norm's averages, its counter
+        self._sample = Reading(fit, [member], alone=True).sample
+        self._sums_rows = says_sum(self._loss, self._sample)
+        self._trained = [parameter for parameter in self._whole.parameters() if parameter.requires_grad]
+        self._places = _places(self._trained)
+        self._touched = numpy.zeros(len(self._trained), numpy.float32)  # those that have had a gradient
+        self._watches: list[Any] = []
+        self._idle: list[int] | None = None  # which of them had none in the first step, in any worker
+        buffers = list(self._whole.buffers())  # what is learned without a gradient: batch norm's averages, its counter
         self._averages = [buffer for buffer in buffers if buffer.is_floating_point()]
-        self._counters = [buffer for buffer in buffers if buffer.dtype in COUNTERS]
+        self._growing = [*self._averages, *(buffer for buffer in buffers if buffer.dtype in COUNTERS)]
+        self._finite = [bool(torch.isfinite(buffer).all()) for buffer in self._growing]
         self._sums = numpy.zeros(len(self._objective.names) + 1)  # and how many rows
-        self.gradient_size = sum(parameter.numel() for parameter in self._trained)
+        self.gradient_size = sum(_reals(parameter).numel() for parameter in self._trained)
         self.weights_size = self.gradient_size + sum(buffer.numel() for buffer in self._averages)
         self.sums_size = len(self._sums)
-        self.size = self.weights_size + sum(buffer.numel() for buffer in self._counters) + self.sums_size
+        grown = self.gradient_size + sum(buffer.numel() for buffer in self._growing)
+        self.size = grown + len(self._trained) + self.sums_size
         self._vector: Any = None  # where gradients are now
         self._total = numpy.zeros(self.size, numpy.float32)
+
+    def check_shares(self) -> None:
+        torch_checks.check_dense(self.optimizer)
+        self._sums_rows = sums_rows(self._module, self._loss, self._sample, self._blocks)
 
     # -- training -------------------------------------------------------------------------------------------------
 
@@ -66,8 +82,7 @@ class TorchLearner:
             return
         vector = in_place(into)
         self._use(vector)
-        before = [buffer.clone() for buffer in self._averages]
-        counters = [buffer.clone() for buffer in self._counters]
+        before = [buffer.clone() for buffer in self._growing]
         self._module.train()
         with self._randomness:
             data = batch(self._blocks.tensors(block), self._blocks.rows(rows))
@@ -77,14 +92,14 @@ class TorchLearner:
             if self._apart_from(vector):
                 self._collect(vector)
             place = self.gradient_size
-            for buffer, old in zip(self._averages, before, strict=True):
-                vector[place : place + buffer.numel()] = buffer.reshape(-1) * share
+            for number, (buffer, old) in enumerate(zip(self._growing, before, strict=True)):
+                growth = buffer - self._base(number, old)
+                vector[place : place + buffer.numel()] = growth.reshape(-1) * share
                 buffer.copy_(old)
                 place += buffer.numel()
-            for buffer, old in zip(self._counters, counters, strict=True):
-                vector[place : place + buffer.numel()] = (buffer - old).reshape(-1) * share
-                buffer.copy_(old)
-                place += buffer.numel()
+            if self._idle is None:
+                vector[place : place + len(self._touched)] = torch.from_numpy(self._touched)
+            place += len(self._touched)
             for number, value in enumerate(self._added(loss.detach(), scores, len(rows), share)):
                 vector[place + number] = value
 
@@ -93,19 +108,24 @@ class TorchLearner:
             numpy.copyto(self._total, total)
             total = self._total
         vector = in_place(total)
+        if self._idle is None:
+            flags = vector[-len(self._touched) - len(self._sums) : -len(self._sums)]
+            self._rest([number for number, touched in enumerate(flags.tolist()) if not touched])
         self._use(vector)
         with torch.no_grad():
             if self._apart_from(vector):
                 self._spread(vector)
+            for number in self._idle or ():
+                if not vector[self._places[number]].any():  # one process would leave it as it is, decay and all
+                    self._trained[number].grad = None
             place = self.gradient_size
-            for buffer in self._averages:
-                buffer.copy_(vector[place : place + buffer.numel()].view_as(buffer))
-                place += buffer.numel()
-            for buffer in self._counters:
-                buffer += vector[place : place + buffer.numel()].view_as(buffer).round().to(buffer)
+            for number, buffer in enumerate(self._growing):
+                growth = vector[place : place + buffer.numel()].view_as(buffer)
+                growth = growth if buffer.is_floating_point() else growth.round()
+                buffer.copy_(self._base(number, buffer) + growth.to(buffer))
                 place += buffer.numel()
         self.optimizer.step()
-        sums = vector[place:].cpu().numpy()
+        sums = vector[-len(self._sums) :].cpu().numpy()
         self._sums += sums
         return float(sums[0] / sums[-1])
 
@@ -159,29 +179,47 @@ class TorchLearner:
 
     def _use(self, vector: Any) -> None:
         """Let the gradients of the module be parts of this vector."""
+        if self._idle is None and not self._watches:
+            self._watch()
         if self._apart_from(vector):
-            self.optimizer.zero_grad()
+            for parameter in self._trained:
+                parameter.grad = None
             return
-        if self._vector is not None and self._vector.data_ptr() == vector.data_ptr():
+        if not self._idle and self._vector is not None and self._vector.data_ptr() == vector.data_ptr():
             return
-        place = 0
-        for parameter in self._trained:
-            parameter.grad = vector[place : place + parameter.numel()].view_as(parameter)
-            place += parameter.numel()
+        for parameter, place in zip(self._trained, self._places, strict=True):
+            parameter.grad = vector[place].view_as(parameter)
         self._vector = vector
 
     def _collect(self, vector: Any) -> None:
-        place = 0
-        for parameter in self._trained:
+        for parameter, place in zip(self._trained, self._places, strict=True):
             if parameter.grad is not None:
-                vector[place : place + parameter.numel()] = parameter.grad.reshape(-1)
-            place += parameter.numel()
+                vector[place] = _reals(parameter.grad.to_dense()).reshape(-1)
 
     def _spread(self, vector: Any) -> None:
-        place = 0
-        for parameter in self._trained:
-            parameter.grad = vector[place : place + parameter.numel()].view_as(parameter).to(parameter)
-            place += parameter.numel()
+        for parameter, place in zip(self._trained, self._places, strict=True):
+            parameter.grad = torch.empty_like(parameter)
+            _put(parameter.grad, vector[place])
+
+    def _watch(self) -> None:
+        """See in the first step who has a gradient at all: in the vector, all seem to have one."""
+        for number, parameter in enumerate(self._trained):
+
+            def touch(_: Any, number: int = number) -> None:
+                self._touched[number] = 1
+
+            self._watches.append(parameter.register_post_accumulate_grad_hook(touch))
+
+    def _rest(self, idle: list[int] | None) -> None:
+        """Those are idle; nobody need be watched for it."""
+        self._idle = idle
+        for watch in self._watches:
+            watch.remove()
+        self._watches = []
+
+    def _base(self, number: int, buffer: Any) -> Any:
+        """What a buffer grows from: a constant stays what it is to the bit; what is infinite is sent as it is."""
+        return buffer if self._finite[number] else buffer.nan_to_num(0.0, 0.0, 0.0)
 
     # -- what it has learned --------------------------------------------------------------------------------------
 
@@ -197,20 +235,23 @@ class TorchLearner:
             self._schedule.step(logs)
 
     def state(self) -> list[Any]:
-        tensors = (self._module.state_dict(), dict(self._module.named_buffers()), self.optimizer.state_dict())
+        tensors = (self._whole.state_dict(), dict(self._whole.named_buffers()), self.optimizer.state_dict())
         schedule = () if self._schedule is None else (self._schedule.state,)
-        return [pickle.dumps((*tensors, self._randomness, *schedule), protocol=5), self._sums.copy(), self._index]
+        pickled = pickle.dumps((*tensors, self._randomness, *schedule), protocol=5)
+        return [pickled, self._sums.copy(), self._index, self._idle]
 
     def put(self, state: list[Any]) -> None:
-        module, buffers, optimizer, self._randomness, *schedule = pickle.loads(state[0])
-        self._module.load_state_dict(module)
-        for name, buffer in self._module.named_buffers():
+        pickled, sums, index, *idle = state  # checkpoints from before have none
+        module, buffers, optimizer, self._randomness, *schedule = pickle.loads(pickled)
+        self._whole.load_state_dict(module)
+        for name, buffer in self._whole.named_buffers():
             buffer.copy_(buffers[name])
         self.optimizer.load_state_dict(optimizer)
         if self._schedule is not None:
             self._schedule.put(*schedule)
-        self._sums[:] = state[1]
-        if state[2] != self._index:  # another worker's
+        self._sums[:] = sums
+        self._rest(idle[0] if idle else None)
+        if index != self._index:  # another worker's
             self._randomness.divert(self._index)
 
     def copied(self) -> list[Any]:
@@ -236,17 +277,31 @@ class TorchLearner:
 
     def write_weights(self, into: numpy.ndarray) -> None:
         with torch.no_grad():
-            vector, place = torch.from_numpy(into), 0
-            for tensor in (*self._trained, *self._averages):
-                vector[place : place + tensor.numel()] = tensor.reshape(-1)
-                place += tensor.numel()
+            vector, learned = torch.from_numpy(into), (*self._trained, *self._averages)
+            for tensor, place in zip(learned, _places(learned), strict=True):
+                vector[place] = _reals(tensor).reshape(-1)
 
     def read_weights(self, run: numpy.ndarray) -> None:
         with torch.no_grad():
-            vector, place = torch.from_numpy(run), 0
-            for tensor in (*self._trained, *self._averages):
-                tensor.copy_(vector[place : place + tensor.numel()].view_as(tensor))
-                place += tensor.numel()
+            vector, learned = torch.from_numpy(run), (*self._trained, *self._averages)
+            for tensor, place in zip(learned, _places(learned), strict=True):
+                _put(tensor, vector[place])
+
+
+def _reals(tensor: Any) -> Any:
+    """Its numbers in the same memory: of a complex one, both parts."""
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
+def _put(tensor: Any, numbers: Any) -> None:
+    own = _reals(tensor)
+    own.copy_(numbers.view_as(own))
+
+
+def _places(tensors: Sequence[Any]) -> list[slice]:
+    """Where each lies in one run."""
+    ends = numpy.cumsum([0, *(_reals(tensor).numel() for tensor in tensors)]).tolist()
+    return [slice(start, stop) for start, stop in itertools.pairwise(ends)]
 
 
 def _plain(value: Any) -> Any:
@@ -263,16 +318,3 @@ def _number(value: Any) -> Any:
     if isinstance(value, torch.Tensor) and value.device.type != "cpu":
         return value.detach().float()
     return float(value)
-
-
-def sums_rows(loss: Any, data: Columns) -> bool:
-    """Whether the loss is a sum over rows rather than a mean; refuses what is neither."""
-    if data.weight is not None:  # then it is a mean over rows of loss times weight
-        return False
-    reduction = getattr(loss, "reduction", None) or getattr(loss, "keywords", {}).get("reduction", "mean")
-    if reduction == "mean" and getattr(loss, "weight", None) is not None:
-        raise BadCall(
-            f"the loss {type(loss).__name__} has a weight for each class and divides by those of its rows, of which a "
-            "worker has only some; use Fit(class_weight=...), or tenfold.map"
-        )
-    return bool(reduction == "sum")

@@ -4,10 +4,10 @@ A learner is one copy of the model, in one worker. A step on a global batch is d
 gradient of its share of the rows, the vectors of all workers are added up, and every worker applies the same sum. So
 all copies stay equal, and equal to what one process would have trained.
 
-The vector is one run of float32: the gradient; then what the model learns without a gradient, moving averages by their
-new value and counters by their growth; then what the share adds to the sums of loss and metrics. All of them add up
-over workers, because everything is multiplied by `share`, the worker's part of the global batch, or is a sum over rows.
-A learner that has a device takes a tensor of PyTorch as well as an array.
+The vector is one run of float32: the gradient; then what the model learns without a gradient, moving averages and
+counters by their growth, so that what does not change stays what it is to the bit; then what the share adds to the sums
+of loss and metrics. All of them add up over workers, because everything is multiplied by `share`, the worker's part of
+the global batch, or is a sum over rows. A learner that has a device takes a tensor of PyTorch as well as an array.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ class Learner(Protocol):
     """Whether one process may divide a batch among several devices of its own."""
     device: Any
     """Where PyTorch has the weights; None with other frameworks."""
+
+    def check_shares(self) -> None:
+        """Before training, where batches are divided: refuse a loss that does not add up over shares."""
 
     def gradient(self, block: Columns, rows: numpy.ndarray, share: float, into: Vector) -> None:
         """Write this share's vector. The weights stay as they are. No rows at all give zeros."""

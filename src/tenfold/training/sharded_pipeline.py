@@ -46,7 +46,11 @@ class Pipeline(Shards):
         if self._rank:  # dropout leaves out others in other layers, and for other rows
             torch.manual_seed(number(member.seed, self._rank))
 
-    def _divide(self) -> int:
+    @property
+    def _shares_rows(self) -> bool:
+        return True
+
+    def _divide(self) -> None:
         if not isinstance(self._reading.sample.x, numpy.ndarray):
             raise BadCall(f"stages={self._stages}: a Sequential takes one input, and the data has several")
         found = staged(self._module, self._stages)
@@ -67,7 +71,6 @@ class Pipeline(Shards):
             group["params"] = [parts[name] for name in wanted if name in parts]
         self._along = mesh[STAGES].get_group()
         self._schedule()
-        return self._pieces
 
     def _path(self, name: str) -> str:
         """What something of this stage is called in the whole module."""
@@ -76,7 +79,8 @@ class Pipeline(Shards):
 
     def _schedule(self) -> None:
         most = min(self._fit.batch_size, max(self._fit.rows_of(self._member)))
-        most = -(-max(most, self._count) // self._rows)  # rows that a pipeline has at once
+        most = max(most, self._count)
+        most = max(min(most, 3), -(-most // self._rows))  # rows that a pipeline has at once: of five, one has three
         self._size = -(-most // (FULL * self._stages))
         self._pieces = max(self._stages, -(-most // self._size))
         training, scoring = (
@@ -90,8 +94,9 @@ class Pipeline(Shards):
 
     def _step(self, block: Columns, used: numpy.ndarray, rows: numpy.ndarray) -> None:
         self._optimizer.zero_grad()
+        before = self._buffers()
         self._run(self._training, block, used, rows)
-        self._average_buffers(len(self._own(rows)) / len(rows))
+        self._average_buffers(before, len(self._own(rows)) / len(rows))
         self._optimizer.step()
 
     def _score(self, block: Columns, used: numpy.ndarray, rows: numpy.ndarray) -> None:

@@ -38,7 +38,11 @@ class Tensors(Shards):
         self._shape = shape
         super().__init__(fit, member)
 
-    def _divide(self) -> int:
+    @property
+    def _shares_rows(self) -> bool:
+        return (self._shape.mesh or (1,))[0] > 1
+
+    def _divide(self) -> None:
         rows, parts = self._shape.mesh or (1, self._count)
         found = cuts(self._module, parts, self._shape.layout or {})
         groups = names(self._module, self._optimizer)
@@ -55,7 +59,6 @@ class Tensors(Shards):
         torch.backends.mha.set_fastpath_enabled(False)
         self._row, self._rows, self._group = self._rank // parts, rows, mesh[ROWS].get_group()
         _regroup(self._optimizer, dict(self._module.named_parameters()), groups)
-        return rows
 
 
 def _styles(module: Any, found: dict[str, int]) -> list[Any]:

@@ -22,13 +22,14 @@ from tenfold.fuse.reading import Reading
 from tenfold.fuse.result import Weights
 from tenfold.fuse.torch_plain import unpacked
 from tenfold.fuse.torch_step import Blocks, Objective, arguments, as_array, batch, computing
-from tenfold.training import diverging, torch_parts, torch_waits
+from tenfold.training import diverging, torch_checks, torch_parts, torch_waits
+from tenfold.training.adding import part
 from tenfold.training.keeper import Keeper, Turns
-from tenfold.training.learner_torch import sums_rows
 from tenfold.training.record import Record
 from tenfold.training.sharding import Sharded, Share
 from tenfold.training.strategy import Progress
 from tenfold.training.terms import Checkpointing
+from tenfold.training.torch_losses import sums_rows
 from tenfold.training.torch_parts import local
 from tenfold.training.trained import Helped
 from tenfold.work.here import here
@@ -52,6 +53,7 @@ class Shards:
         self._row, self._rows = self._rank, self._count  # which of how many parts of a batch is its
         self._group: Any = None  # who has the other parts; None is all
         self._module, loss, self._optimizer, self._rates = unpacked(built)
+        torch_checks.check(fit, self._module)
         groups = len(self._optimizer.param_groups)
         self._objective = Objective(loss, fit.metrics)
         for data in (fit.training, fit.validation_columns):
@@ -59,7 +61,9 @@ class Shards:
         self._blocks = Blocks(self._module)
         self._reading = Reading(fit, [member], alone=True)
         self._whole = sum(one.nbytes for one in self._module.parameters())
-        self._sums_rows = self._divide() > 1 and sums_rows(loss, fit.training)
+        sample = self._reading.sample
+        self._sums_rows = self._shares_rows and sums_rows(self._module, loss, sample, self._blocks)
+        self._divide()
         if self._rates is not None and len(self._optimizer.param_groups) != groups:
             raise BadCall(
                 "build returned a scheduler, and weights that mesh= cuts get a group of their own in the optimizer, "
@@ -71,14 +75,18 @@ class Shards:
         self._progress = Progress(Record.fresh(fit.stopping))
         self._loss = 0.0  # of this worker's share of the last rows
 
-    def _divide(self) -> int:
-        """Keep a part of the module, and let the optimizer have that; in how many pieces a batch is computed."""
+    @property
+    def _shares_rows(self) -> bool:
+        """Whether a batch is computed in several pieces."""
+        return self._count > 1
+
+    def _divide(self) -> None:
+        """Keep a part of the module, and let the optimizer have that."""
         groups = names(self._module, self._optimizer)
         scatter(self._module, init_device_mesh(self._blocks.device.type, (self._count,)))
         parts = dict(self._module.named_parameters())
         for group, wanted in zip(self._optimizer.param_groups, groups, strict=True):
             group["params"] = [parts[name] for name in wanted]
-        return self._rows
 
     def train(self, keeper: Keeper, often: Checkpointing | None) -> Sharded | Helped:
         """From what was kept, if something was. The first of the workers has the result."""
@@ -131,10 +139,11 @@ class Shards:
 
     def _step(self, block: Columns, used: numpy.ndarray, rows: numpy.ndarray) -> None:
         self._optimizer.zero_grad()
+        before = self._buffers()
         loss, share = self._forward(block, used, rows)
         # The mean over parts is taken of gradients: so it is of their sum, each by its part of the rows.
         (loss * (float(share > 0) if self._sums_rows else share) * self._rows).backward()
-        self._average_buffers(share)
+        self._average_buffers(before, share)
         self._optimizer.step()
 
     def _scores(self) -> dict[str, float]:
@@ -152,12 +161,12 @@ class Shards:
 
     def _own(self, rows: numpy.ndarray) -> numpy.ndarray:
         """This worker's share of some rows."""
-        return rows[len(rows) * self._row // self._rows : len(rows) * (self._row + 1) // self._rows]
+        return part(rows, self._row, self._rows)
 
     def _used(self, _batch: int, rows: numpy.ndarray) -> numpy.ndarray:
-        """Its share, or a row that does not count: parameters are fetched by all at once."""
+        """Its share, or two rows that do not count: parameters are fetched by all at once."""
         own = self._own(rows)
-        return own if len(own) else rows[:1]
+        return own if len(own) else rows[:2]
 
     def _forward(self, block: Columns, used: numpy.ndarray, rows: numpy.ndarray) -> tuple[Any, float]:
         """The loss of this worker's share of some rows, and how much of them that is."""
@@ -184,12 +193,17 @@ class Shards:
         torch.distributed.all_reduce(sums)
         return {name: float(value / sums[-1]) for name, value in zip(self._objective.names, sums, strict=False)}
 
-    def _average_buffers(self, share: float) -> None:
+    def _buffers(self) -> list[Any]:
+        return [buffer.clone() for buffer in self._module.buffers() if buffer.is_floating_point()]
+
+    def _average_buffers(self, before: list[Any], share: float) -> None:
         """What is learned without a gradient, such as batch norm's averages, is the same everywhere."""
-        for buffer in self._module.buffers():
-            if buffer.is_floating_point():
-                buffer.mul_(share)
-                torch.distributed.all_reduce(buffer, group=self._group)
+        buffers = [buffer for buffer in self._module.buffers() if buffer.is_floating_point()]
+        for buffer, old in zip(buffers, before, strict=True):
+            base = old.nan_to_num(0.0, 0.0, 0.0)  # a constant stays what it is; what is infinite is sent as it is
+            growth = (buffer - base) * share if share else torch.zeros_like(buffer)
+            torch.distributed.all_reduce(growth, group=self._group)
+            buffer.copy_(base + growth)
 
     # -- what each has --------------------------------------------------------------------------------------------
 

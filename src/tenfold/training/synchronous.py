@@ -13,7 +13,7 @@ import time
 import numpy
 
 from tenfold.fuse.columns import Columns
-from tenfold.training.adding import Vector
+from tenfold.training.adding import Vector, part
 from tenfold.training.strategy import Strategy
 
 CHUNK_SECONDS = 0.1  # of steps that one process takes in one go
@@ -51,7 +51,8 @@ class Synchronous(Strategy):
     def _gradient(self, block: Columns, rows: numpy.ndarray, count: int) -> None:
         """Of this worker's share, into its slot."""
         slot = self.slots.slot
-        pieces = [piece for piece in numpy.array_split(rows, self.terms.accumulate) if len(piece)]
+        pieces = [part(rows, number, self.terms.accumulate) for number in range(self.terms.accumulate)]
+        pieces = [piece for piece in pieces if len(piece)]
         if len(pieces) <= 1:
             self.learner.gradient(block, rows, len(rows) / count, slot)
             return

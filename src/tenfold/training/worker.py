@@ -45,6 +45,8 @@ class Worker:
                 learner = opening.learner(terms.fit, member, terms.precision, _devices(terms, seat))
                 if (wanted := terms.devices or 1) > 1 and not learner.takes_devices:
                     raise BadCall(opening.one_device(wanted))
+                if terms.how == "synchronous" and (terms.ticket.count > 1 or terms.accumulate > 1):
+                    learner.check_shares()
                 room.check(learner, room.of(seat, machine.look(), terms.beside.get(seat.machine, 1)))
                 strategy = STRATEGIES["averaging" if terms.average_every else terms.how]
                 return strategy(terms, member, learner, attendance, clock).train()
