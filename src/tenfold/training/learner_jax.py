@@ -119,9 +119,9 @@ class JaxLearner(KerasLearner):
         known = self._variables.optimizer
         values = [
             jnp.asarray(value, old.dtype) if one is variable else old
-            for one, old in zip(known, self._state[4], strict=True)
+            for one, old in zip(known, self._state[5], strict=True)
         ]
-        self._state = (*self._state[:4], values)
+        self._state = (*self._state[:5], values)
 
     def _score(self, block: Columns, rows: numpy.ndarray, share: float) -> numpy.ndarray:
         return numpy.asarray(self._scores_of(self._state, self._blocks(block), places(rows), numpy.float32(share)))

@@ -157,7 +157,7 @@ class KerasLearner(ABC):
 
     def copied(self) -> list[Any]:
         known = self._variables
-        return [_array(v) for v in (*known.learned, *known.counters, *known.optimizer)]
+        return [_array(v) for v in (*known.learned, *known.counters, *known.constants, *known.optimizer)]
 
     def weights(self) -> Weights:
         found = {id(variable): _array(variable) for variable in self._model.weights}

@@ -255,8 +255,8 @@ class TorchLearner:
             self._randomness.divert(self._index)
 
     def copied(self) -> list[Any]:
-        buffers = dict(self._module.named_buffers())
-        return [_plain(part) for part in (self._module.state_dict(), buffers, self.optimizer.state_dict())]
+        buffers = dict(self._whole.named_buffers())
+        return [_plain(part) for part in (self._whole.state_dict(), buffers, self.optimizer.state_dict())]
 
     def weights(self) -> Weights:
         state = self._module.state_dict()
