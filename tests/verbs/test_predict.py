@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import itertools
 import threading
 import warnings
@@ -17,6 +18,8 @@ from sklearn.linear_model import LogisticRegression
 import scripts
 import tenfold
 import waiting
+from tenfold.journal.folder import Folder
+from tenfold.journal.store import Journal
 
 X = numpy.random.default_rng(0).random((2500, 4))
 Y = (X[:, 0] > 0.5).astype(int)
@@ -231,6 +234,11 @@ _SCRIPT = """
 """
 
 
+def _committed(run: Path) -> int:
+    with contextlib.closing(Journal(Folder(run), read_only=True)) as journal:
+        return journal.counts()[0]
+
+
 def test_a_call_that_was_killed_goes_on(tmp_path: Path) -> None:
     calls = tmp_path / "calls"
     with scripts.started(tmp_path, _SCRIPT) as script:
@@ -238,6 +246,8 @@ def test_a_call_that_was_killed_goes_on(tmp_path: Path) -> None:
             lambda: (calls.exists() and len(calls.read_text().split()) >= 13) or script.process.poll() is not None
         )
         assert script.process.poll() is None, script.err
+        [run] = (tmp_path / "set").glob(".preparing-*/parts")
+        waiting.until(lambda: _committed(run) > 0)  # on a busy machine, a moment later
         script.kill()
     before = calls.read_text().split()
     calls.unlink()
