@@ -10,7 +10,6 @@ import contextlib
 import itertools
 import json
 import os
-import sys
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -218,10 +217,11 @@ def _share_compilations(own: Path, folder: Path) -> None:
 
 def main(folder: Path, wanted: Sequence[str]) -> None:
     """Answer what nobody else does; a case that fails leaves its traceback."""
-    import keras_questions
-
-    sys.modules["tensorflow"] = None  # type: ignore[assignment]  # keras.utils.set_random_seed would import it: 4 s
     import keras  # before the first model is built: tasks have it imported and seeded, too
+    import keras_questions
+    from keras.src.utils.module_utils import tensorflow
+
+    tensorflow._available = False  # keras.utils.set_random_seed would import it: 4 s
 
     for number, name in enumerate(wanted):
         own = folder / f"{number}"

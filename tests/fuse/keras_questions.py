@@ -12,6 +12,7 @@ from typing import Any
 from unittest import mock
 
 import keras_case as cases
+import numpy
 from keras_case import EPOCHS, dense, keras, sequential, softmax
 from keras_layers import plain
 from keras_parity import here, same, sizes_of_groups, train
@@ -20,6 +21,7 @@ from tenfold.fuse import chunks, code, fewer, together, xla
 from tenfold.fuse.fit import Fit
 from tenfold.fuse.portrait import difference
 from tenfold.fuse.stopping import EarlyStopping
+from tenfold.fuse.survey import Survey
 
 QUESTIONS: dict[str, Callable[[Path], dict[str, Any]]] = {}
 STORED = "stored.pickle"
@@ -190,6 +192,30 @@ def declined_among_others(folder: Path) -> dict[str, Any]:
     fit = Fit(build, cases.table(), epochs=1)
     items = [{"seed": n, "lr": 0.01, "kind": kind} for n, kind in enumerate(("", "averaged", "broken", ""))]
     return {"found": [f"{type(one).__name__}: {one}" for one in train(fit, items, folder)]}
+
+
+@question
+def untraceable(folder: Path) -> dict[str, Any]:
+    """Steps that cannot be traced, between two that can."""
+
+    class Warm(keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]
+        def __call__(self, step: Any) -> float:
+            return 0.1 if step < 3 else 0.2
+
+    class Bounded(keras.constraints.Constraint):  # type: ignore[misc]
+        def __call__(self, weight: Any) -> Any:
+            return numpy.minimum(numpy.asarray(weight), 1)
+
+    def build(lr: float, kind: str) -> Any:
+        constraint = Bounded() if kind == "constraint" else None
+        own = dense(3, "softmax", kernel_constraint=constraint)
+        return sequential(own, lr=Warm() if kind == "schedule" else lr)
+
+    fit = Fit(build, cases.table(), epochs=1)
+    items = [{"seed": n, "lr": 0.01, "kind": kind} for n, kind in enumerate(("", "schedule", "constraint", ""))]
+    tasks = [(here(n, folder), params) for n, params in enumerate(items)]
+    trained = [f"{type(one).__name__}: {one}" for one in train(fit, items, folder)]
+    return {"trained": trained, "explained": [finding.how for finding in Survey(fit).together(tasks)]}
 
 
 @question

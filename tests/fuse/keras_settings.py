@@ -11,6 +11,7 @@ from keras_case import (
     ROWS,
     amounts,
     case,
+    columns,
     dense,
     few_amounts,
     items,
@@ -136,6 +137,46 @@ def binary(lr: float) -> Any:
 @case("losses: of a whole batch (Dice)", one_hot)
 def dice(lr: float) -> Any:
     return sequential(softmax(), lr=lr, loss=keras.losses.Dice(), metrics=())
+
+
+# -- what no configuration tells --------------------------------------------------------------------------------------
+
+
+@case("apart from configurations: Normalization, adapted", whole(table), items(scale=(1.0, 3.0, 5.0)))
+def adapted(lr: float, scale: float) -> Any:
+    layer = keras.layers.Normalization()
+    layer.build((None, 6))
+    layer.adapt_mean.assign(scale * columns()[:20].mean(axis=0))
+    layer.finalize_state()  # the end of `adapt`, which imports TensorFlow
+    return sequential(layer, softmax(), lr=lr)
+
+
+@case("apart from configurations: a frozen weight", whole(table), items(frozen=("gamma", "gamma", "beta")), groups=2)
+def frozen(lr: float, frozen: str) -> Any:
+    layer = keras.layers.LayerNormalization()
+    model = sequential(dense(), layer, softmax(), lr=lr)
+    getattr(layer, frozen).trainable = False
+    return model
+
+
+@case("apart from configurations: decay", few_amounts, items(spared=("kernel", 0, 2)), options=dict, groups=3)
+def spared(lr: float, spared: str | int) -> Any:
+    optimizer = keras.optimizers.AdamW(lr, weight_decay=0.5)
+    model = regression(optimizer)
+    names = {"var_names": [spared]} if isinstance(spared, str) else {"var_list": [model.weights[spared]]}
+    optimizer.exclude_from_weight_decay(**names)
+    return model
+
+
+@case("apart from configurations: an optimizer that has taken steps", few_amounts, items(steps=(0, 5, 9)), options=dict)
+def warmed(lr: float, steps: int) -> Any:
+    model = regression(keras.optimizers.Adam(lr))
+    if steps:
+        model.optimizer.build(model.trainable_variables)
+        for variable in model.optimizer.variables[2:]:
+            variable.assign(variable + steps / 10)
+        model.optimizer.iterations.assign(steps)
+    return model
 
 
 HEADS: dict[str, tuple[str, int, str]] = {

@@ -31,18 +31,25 @@ _SCRIPT = """
             import tensorflow
             return tensorflow.nn.relu(values)
 
+        class Warm(keras.optimizers.schedules.LearningRateSchedule):
+            def __call__(self, step):
+                import tensorflow
+                return 0.01 * tensorflow.math.rsqrt(tensorflow.cast(step, tensorflow.float32) + 1.0)
+
         if kind == "bad":
             raise ValueError("there is no such kind")
         middle = layers.Lambda(of_tensorflow, name="middle") if kind == "tensorflow" else layers.Activation("relu")
         model = (Own if kind == "own" else keras.Sequential)(
             [keras.Input((5,)), layers.Dense(width), middle, layers.Dropout(rate), layers.Dense(2, "softmax")]
         )
-        model.compile(keras.optimizers.Adam(lr), "sparse_categorical_crossentropy", metrics=["accuracy"])
+        optimizer = keras.optimizers.Adam(Warm() if kind == "warm" else lr)
+        model.compile(optimizer, "sparse_categorical_crossentropy", metrics=["accuracy"])
         return model
 
     fit = tenfold.Fit(build, (x, y), epochs=2, batch_size=16, validation=0.2)
     items = [dict(lr=0.01, seed=s, width=w, rate=r) for s in (0, 1) for w in (4, 6) for r in (0.1, 0.2)]
     items += [dict(kind="tensorflow", seed=0), dict(kind="own", seed=1), dict(kind="bad", seed=2)]
+    items += [dict(kind="warm", seed=3)]
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         plan = fit.explain(items)
@@ -86,10 +93,11 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_the_plan_says_which_groups_and_why(told: dict[str, Any]) -> None:
-    assert told["printed"].startswith("11 models: 2 groups, 3 alone")
+    assert told["printed"].startswith("12 models: 2 groups, 4 alone")
     assert sorted(places for name, places in told["groups"].items() if name) == [[0, 1, 4, 5], [2, 3, 6, 7]]
     assert "shapes differ in sequential/dense/kernel: (5, 4) and (5, 6)" in told["printed"]
     assert "layer middle uses TensorFlow operations" in told["printed"]
+    assert "the learning-rate schedule Warm uses TensorFlow operations" in told["printed"]
     assert "Own has a train_step of its own" in told["printed"]
     assert "expected: " in told["printed"]
     for place, (seconds, nbytes) in enumerate(told["expected"]):
@@ -107,6 +115,7 @@ def test_models_are_fused_or_trained_alone_as_the_plan_says(told: dict[str, Any]
     assert told["how"][8] == "alone: layer middle uses TensorFlow operations"
     assert told["how"][9] == "alone: Own has a train_step of its own"
     assert "there is no such kind" in told["how"][10]
+    assert told["how"][11] == "alone: the learning-rate schedule Warm uses TensorFlow operations"
 
 
 def test_weights_come_back_exactly_in_the_callers_backend(told: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ QUESTIONS = (
     "neighbours_of_nan_with_other_numbers",
     "declined",
     "declined_among_others",
+    "untraceable",
     "widths",
     "compacted",
     "little_memory",
@@ -147,6 +148,19 @@ def test_a_model_that_is_declined_or_fails_costs_the_others_nothing(answers: dic
     assert "use_ema" in averaged
     assert broken.startswith("Declined: ")
     assert "OSError: no weights.h5 here" in broken
+
+
+@pytest.mark.slow
+def test_what_cannot_be_traced_is_trained_alone_and_its_neighbours_are_not(
+    answers: dict[str, Any], folder: Path
+) -> None:
+    answer = _answer(answers, folder, "untraceable")
+    first, schedule, constraint, last = answer["trained"]
+    assert first.startswith("FitResult: ")
+    assert last.startswith("FitResult: ")
+    assert schedule.startswith("Declined: the learning-rate schedule Warm cannot be built with Keras on JAX: Tracer")
+    assert constraint.startswith("Declined: the constraint Bounded cannot be built with Keras on JAX: Tracer")
+    assert [how.partition(":")[0] for how in answer["explained"]] == ["fused", "alone", "alone", "fused"]
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ configuration first, which is quick; the rest by what they do (`program`).
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import types
 from collections.abc import Sequence
@@ -86,6 +87,7 @@ class Blueprint:
         self._samples = samples
         self._traced: dict[tuple[str, int], program.Program] = {}
         self._noted: dict[tuple[str, int], Note] = {}
+        self._learned: set[tuple[str, int]] = set()
         paths = [variable.path for variable in model.optimizer.variables]
         self.rate_at = [place for place, path in enumerate(paths) if path.rpartition("/")[2] == "learning_rate"]
         self._optimizer = _values(model.optimizer.variables)
@@ -96,11 +98,12 @@ class Blueprint:
 
     def state(self, model: Any) -> State:
         """The state of a model of this blueprint before its first step."""
-        optimizer = list(self._optimizer)
-        if model is not self.model:
+        if model.optimizer.built:  # it may have taken steps in `build`
+            optimizer = _values(model.optimizer.variables)
+        else:
+            optimizer = list(self._optimizer)
             for place in self.rate_at:
-                rate = getattr(model.optimizer, "inner_optimizer", model.optimizer)._learning_rate
-                optimizer[place] = numpy.asarray(rate.value)
+                optimizer[place] = numpy.asarray(_inner(model.optimizer)._learning_rate.value)
         return _values(model.trainable_variables), _values(model.non_trainable_variables), optimizer, list(self.metrics)
 
     def weights(self, trainable: Sequence[Any], others: Sequence[Any]) -> list[numpy.ndarray]:
@@ -145,12 +148,14 @@ class Blueprint:
     def learn(self, notebook: Notebook, functions: Sequence[str], rows: int) -> None:
         """Know this of so many functions, and let others know."""
         wanted = [(name, rows) for name in functions]
-        if self.signature is not None:
-            self._noted = {**notebook.read(self._identity()), **self._noted}
-        if not all(one in self._noted for one in wanted):
-            notes = {one: self.note(*one) for one in wanted}
-            if self.signature is not None:
-                notebook.write(notes, self._identity())
+        if self._learned.issuperset(wanted):
+            return
+        known = notebook.read(self._identity()) if self.signature is not None else {}
+        self._noted = {**known, **self._noted}
+        notes = {one: self.note(*one) for one in wanted}
+        if self.signature is not None and not known.keys() >= notes.keys():
+            notebook.write({**known, **notes}, self._identity())
+        self._learned.update(wanted)
 
     def _identity(self) -> str:
         """All that decides what is traced."""
@@ -242,22 +247,28 @@ def _decline_custom(model: Any) -> None:
             raise Declined(f"{type(model).__name__} has a {name} of its own")
     if model.run_eagerly:
         raise Declined("the model is compiled with run_eagerly=True")
-    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
-    if getattr(optimizer, "use_ema", False):
+    if getattr(_inner(model.optimizer), "use_ema", False):
         raise Declined("the optimizer averages weights (use_ema=True) and replaces them at the end")
+
+
+def _inner(optimizer: Any) -> Any:
+    """What takes the steps, where another one scales its gradients."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
 
 
 # -- configurations -------------------------------------------------------------------------------------------------
 
 
 def signature_of(model: Any) -> str | None:
-    """The configuration as text, without the learning rate; None where code of the user's own may do anything."""
+    """All that decides, as text, without the learning rate; None where code of the user's own may do anything."""
+    held = [(place, *own) for place, layer in enumerate(model._flatten_layers()) for own in vars(layer).items()]
     try:
         with tensorflow_left_alone():
-            parts = [model.get_config(), model.get_compile_config()]
+            parts = [model.get_config(), model.get_compile_config(), _beside(model), _arrays(held)]
     except Exception:  # custom classes without a configuration
         return None
-    if not _is_keras(type(model).__module__) or not all(map(_is_built_in, parts)) or _holds_functions(model):
+    known = _is_keras(type(model).__module__) and all(map(_is_built_in, parts))
+    if not known or _holds_functions(model, [value for *_, value in held]):
         return None
     optimizer = parts[1].get("optimizer")
     settings = optimizer.get("config", {}) if isinstance(optimizer, dict) else {}
@@ -266,14 +277,41 @@ def signature_of(model: Any) -> str | None:
     return json.dumps(parts, sort_keys=True, default=repr)
 
 
+def _beside(model: Any) -> dict[str, Any]:
+    """What decides and stands in no configuration: of each weight how it is trained, and what the optimizer keeps."""
+    from keras.saving import serialize_keras_object
+
+    optimizer = _inner(model.optimizer)
+    spared = getattr(optimizer, "_exclude_from_weight_decay", ())
+    pattern = getattr(optimizer, "_exclude_from_weight_decay_pattern", None)
+    weights = []
+    for variable in model.weights:
+        rules = [getattr(variable, name, None) for name in ("regularizer", "constraint")]
+        told = [rule and serialize_keras_object(rule) for rule in rules]
+        weights.append([variable.path, variable.trainable, id(variable) in spared, *told])
+    return {"weights": weights, "spared": pattern and pattern.pattern, "kept": len(model.optimizer.variables)}
+
+
+def _arrays(held: Sequence[tuple[int, str, Any]]) -> list[list[Any]]:
+    """Arrays that layers hold beside their weights: `Normalization` has means that it was given by `adapt`."""
+    import jax
+
+    kinds = numpy.ndarray | jax.Array
+    found = [one for one in held if isinstance(one[2], kinds)]
+    return [[*where, str(array.dtype), list(array.shape), _digest(array)] for *where, array in found]
+
+
+def _digest(array: Any) -> str:
+    return hashlib.blake2b(numpy.asarray(array).tobytes(), digest_size=16).hexdigest()
+
+
 def _is_keras(module: str) -> bool:
     return module.partition(".")[0] == "keras"
 
 
-def _holds_functions(model: Any) -> bool:
+def _holds_functions(model: Any, held: Sequence[Any]) -> bool:
     """Whether it holds functions of the user's: a configuration may have no more of them than a name of Keras's own."""
     compiled = getattr(model._compile_config, "config", {})
-    held = [value for layer in model._flatten_layers() for value in vars(layer).values()]
     return any(isinstance(value, types.FunctionType) and not _is_keras(value.__module__) for value in held) or any(
         callable(value) and not _is_keras(getattr(value, "__module__", "") or "") for value in _plain_leaves(compiled)
     )

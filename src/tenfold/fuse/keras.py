@@ -61,6 +61,9 @@ class KerasWorkshop:
         if not self._begun:
             self._begun = True
             self._begin(found)
+        found.blueprint.learn(
+            self._notebook, self._parts, self._fit.batch_size
+        )  # here what cannot be traced is declined
         return found
 
     def _begin(self, first: Built) -> None:
@@ -72,8 +75,6 @@ class KerasWorkshop:
 
     def same(self, models: Sequence[Built]) -> list[list[int]]:
         groups: dict[Any, list[int]] = {}
-        for blueprint in {id(built.blueprint): built.blueprint for built in models}.values():
-            blueprint.learn(self._notebook, self._parts, self._fit.batch_size)
         for place, built in enumerate(models):
             groups.setdefault(self._keys(built.blueprint), []).append(place)
         return list(groups.values())

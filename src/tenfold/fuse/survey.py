@@ -13,7 +13,7 @@ from tenfold.fuse import Stack, Workshop
 from tenfold.fuse.building import Member
 from tenfold.fuse.portrait import Portrait
 from tenfold.fuse.reading import Reading
-from tenfold.fuse.together import build_all, groups
+from tenfold.fuse.together import build_all, groups, judged
 from tenfold.work.here import Here
 from tenfold.work.run import Declined
 
@@ -97,23 +97,31 @@ def _alone(reason: str) -> Finding:
     return Finding("", f"alone: {reason}", 0.0, 0.0, 0, (0, 0), None)
 
 
-def _look(fit: Fit, workshop: Workshop, members: Sequence[Member], models: dict[int, Any]) -> dict[int, Finding]:
-    found: dict[int, Finding] = {}
+def _look(fit: Fit, workshop: Workshop, members: Sequence[Member], models: dict[int, Any]) -> dict[int, Any]:
+    found: dict[int, Any] = {}
     for places in groups(fit, workshop, members, models, {}):
         own = [members[place] for place in places]
-        rows = fit.rows_of(own[0])
-        began = time.perf_counter()
-        stack, chunk, why = workshop.stack([models[place] for place in places], rows[0], None)
-        ready = time.perf_counter() - began
-        steps = max(1, rows[0] // fit.batch_size)
-        step = _seconds_a_step(fit, stack, own, steps)
-        seconds = (ready + step * steps * fit.epochs) / len(own)
-        kept = len(pickle.dumps(stack.snapshot(), protocol=5))
-        nbytes = (kept + chunk * workshop.nbytes(models[places[0]])) // len(own)
-        how = f"{'fused' if chunk > 1 else 'looped'}: {why}"
-        finding = Finding(str(own[0].index), how, seconds, step, nbytes, rows, workshop.portrait(models[places[0]]))
+        finding: Finding | Exception
+        try:
+            finding = _finding(fit, workshop, own, [models[place] for place in places])
+        except Exception as error:
+            finding = judged(error)
         found |= dict.fromkeys([member.index for member in own], finding)
     return found
+
+
+def _finding(fit: Fit, workshop: Workshop, members: Sequence[Member], models: Sequence[Any]) -> Finding:
+    rows = fit.rows_of(members[0])
+    began = time.perf_counter()
+    stack, chunk, why = workshop.stack(models, rows[0], None)
+    ready = time.perf_counter() - began
+    steps = max(1, rows[0] // fit.batch_size)
+    step = _seconds_a_step(fit, stack, members, steps)
+    seconds = (ready + step * steps * fit.epochs) / len(members)
+    kept = len(pickle.dumps(stack.snapshot(), protocol=5))
+    nbytes = (kept + chunk * workshop.nbytes(models[0])) // len(members)
+    how = f"{'fused' if chunk > 1 else 'looped'}: {why}"
+    return Finding(str(members[0].index), how, seconds, step, nbytes, rows, workshop.portrait(models[0]))
 
 
 def _seconds_a_step(fit: Fit, stack: Stack, members: Sequence[Member], steps: int) -> float:

@@ -7,6 +7,7 @@ import hashlib
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from tenfold.errors import BadCall
@@ -20,6 +21,16 @@ from tenfold.work.run import Declined
 
 if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
+
+PARTS = {
+    "LearningRateSchedule": "the learning-rate schedule",
+    "Constraint": "the constraint",
+    "Regularizer": "the regularizer",
+    "Loss": "the loss",
+    "Metric": "the metric",
+    "Layer": "layer",
+}
+"""Keras's classes, and what they are called in reasons."""
 
 
 def train(fit: Fit, tasks: Sequence[tuple[Here, Any]]) -> list[Any]:
@@ -62,12 +73,17 @@ def _train(
         own = [members[place] for place in places]
         try:
             found |= _train_group(fit, workshop, own, [models[place] for place in places], saved, folder)
-        except (Declined, BadCall) as error:
-            found |= dict.fromkeys([member.index for member in own], error)
-        except Exception as error:  # memory that did not suffice, an operation that has no form for several models
-            reason = f"they cannot be trained together: {type(error).__name__}: {_line(error)}"
-            found |= dict.fromkeys([member.index for member in own], Declined(reason))
+        except Exception as error:
+            found |= dict.fromkeys([member.index for member in own], judged(error))
     return found
+
+
+def judged(error: Exception) -> Declined | BadCall:
+    """What it means for the models of a group that their training has ended so."""
+    if isinstance(error, Declined | BadCall):
+        return error
+    # Memory that did not suffice, an operation that has no form for several models.
+    return Declined(f"they cannot be trained together: {type(error).__name__}: {_line(error)}")
 
 
 def _train_group(
@@ -147,19 +163,28 @@ def groups(
 
 
 def _why_not_built(error: BaseException) -> str:
-    """What stands against building a model here: operations of another framework, mostly."""
+    """What stands against building a model here, or tracing its steps: operations of another framework, mostly."""
     chain: list[BaseException] = []
     cause: BaseException | None = error
     while cause is not None and cause not in chain:
         chain.append(cause)
         cause = cause.__cause__ or cause.__context__
     frames = [frame for one in chain for frame, _ in traceback.walk_tb(one.__traceback__)]
-    modules = [str(frame.f_globals.get("__name__", "")) for frame in frames]
-    names = [getattr(frame.f_locals.get("self"), "name", None) for frame in frames if frame.f_code.co_name == "call"]
-    if any(name.startswith("tensorflow.") for name in modules):
-        where = f"layer {names[-1]}" if names and names[-1] else "it"
+    where = next(filter(None, map(_part_of, reversed(frames))), "it")
+    if any(str(frame.f_globals.get("__name__", "")).startswith("tensorflow.") for frame in frames):
         return f"{where} uses TensorFlow operations"
-    return f"it cannot be built with Keras on JAX: {type(chain[-1]).__name__}: {_line(chain[-1])}"
+    return f"{where} cannot be built with Keras on JAX: {type(chain[-1]).__name__}: {_line(chain[-1])}"
+
+
+def _part_of(frame: FrameType) -> str | None:
+    """Which part of a model is at work in this frame, in words."""
+    part = frame.f_locals.get("self")
+    if frame.f_code.co_name not in ("call", "__call__", "update_state", "result"):
+        return None
+    bases = {base.__name__ for base in type(part).__mro__}
+    kind = next((words for base, words in PARTS.items() if base in bases), None)
+    name = getattr(part, "name", None) or type(part).__name__
+    return f"{kind} {name}" if kind is not None else None
 
 
 def _line(error: BaseException) -> str:
