@@ -17,6 +17,7 @@ from keras_case import EPOCHS, dense, keras, sequential, softmax
 from keras_layers import plain
 from keras_parity import here, same, sizes_of_groups, train
 
+from tenfold.errors import BadCall
 from tenfold.fuse import chunks, code, fewer, together, xla
 from tenfold.fuse.fit import Fit
 from tenfold.fuse.portrait import difference
@@ -161,6 +162,10 @@ def averaged(lr: float) -> Any:
     return sequential(softmax(), optimizer=keras.optimizers.Adam(lr, use_ema=True))
 
 
+def double(lr: float) -> Any:
+    return sequential(dense(dtype="float64"), softmax(), lr=lr)
+
+
 @question
 def declined(folder: Path) -> dict[str, Any]:
     """What becomes of models that cannot be trained together."""
@@ -172,9 +177,12 @@ def declined(folder: Path) -> dict[str, Any]:
         "run_eagerly": eager,
         "use_ema": averaged,
         "callback": plain,
+        "float64": double,
+        "int64": plain,
     }
+    data = {"int64": (numpy.full((cases.ROWS, 6), 1 << 31), cases.table()[1])}
     for name, build in builds.items():
-        fit = Fit(build, cases.table(), epochs=1, callbacks=callbacks.get(name, ()))
+        fit = Fit(build, data.get(name, cases.table()), epochs=1, callbacks=callbacks.get(name, ()))
         (folder / name).mkdir()
         found[name] = [f"{type(one).__name__}: {one}" for one in train(fit, cases.items(), folder / name)]
     return found
@@ -216,6 +224,59 @@ def untraceable(folder: Path) -> dict[str, Any]:
     tasks = [(here(n, folder), params) for n, params in enumerate(items)]
     trained = [f"{type(one).__name__}: {one}" for one in train(fit, items, folder)]
     return {"trained": trained, "explained": [finding.how for finding in Survey(fit).together(tasks)]}
+
+
+@question
+def refused(folder: Path) -> dict[str, Any]:
+    """Models that would be trained, and be wrong: labels without an output, and weights of another model."""
+    backbone = dense()
+    frozen = dense(trainable=False)
+
+    def shared(lr: float, own: bool) -> Any:
+        return sequential(frozen if own else backbone, softmax(), lr=lr)
+
+    def few(lr: float, own: bool) -> Any:
+        return sequential(dense(2, "softmax"), lr=lr)
+
+    x, y = cases.table()
+    found = {}
+    for name, build, own, labels in (
+        ("labels", few, True, y),
+        ("negative labels", few, True, -(y > 1).astype(int)),
+        ("rows", few, True, y),
+        ("shared", shared, False, y),
+        ("frozen", shared, True, y),
+    ):
+        fit = Fit(build, (x, labels), epochs=1)
+        rows = {"rows": numpy.flatnonzero(y < 2)} if name == "rows" else {}
+        items = [{"seed": n, "lr": 0.01, "own": own, **rows} for n in range(2)]
+        found[name] = [f"{type(one).__name__}: {one}" for one in train(fit, items, folder / name)]
+    alone = Fit(shared, (x, y), epochs=1)
+    backbone = dense()
+    alone({"seed": 0, "lr": 0.01, "own": False})
+    alone({"seed": 0, "lr": 0.01, "own": False})
+    try:
+        alone({"seed": 1, "lr": 0.01, "own": False})
+    except BadCall as error:
+        found["alone"] = [str(error)]
+    return found
+
+
+@question
+def settings_of_build(folder: Path) -> dict[str, Any]:
+    """What a model sets in all of Keras, and what the next one finds."""
+
+    def build(lr: float, half: bool) -> Any:
+        if half:
+            keras.config.set_dtype_policy("mixed_bfloat16")
+            keras.config.set_image_data_format("channels_first")
+        policies.append((keras.config.dtype_policy().name, keras.config.image_data_format()))
+        return sequential(dense(), dense(3, "softmax", dtype="float32"), lr=lr)
+
+    policies: list[tuple[str, str]] = []
+    items = [{"seed": 0, "lr": 0.01, "half": half} for half in (False, True, False)]
+    trained = train(Fit(build, cases.table(), epochs=1), items, folder)
+    return {"policies": policies, "same": same(trained[0], trained[2])}
 
 
 @question

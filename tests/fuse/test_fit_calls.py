@@ -41,6 +41,9 @@ def build(lr: float = 0.1, width: int = 4) -> Any:
         ({"data": (X, Y, numpy.ones(10)), "class_weight": {0: 2.0}}, ["class_weight", "sample_weight"]),
         ({"data": (X, numpy.array(["a"] * 10))}, ["data: y", "<U1", "numpy.unique"]),
         ({"data": (X.tolist(), Y)}, ["data: x", "several inputs"]),
+        ({"data": (X, {"a": Y, "b": Y}, {"a": Y, "b": Y})}, ["sample_weight is several arrays", "expected one"]),
+        ({"class_weight": {0: 1.0, 12: 2.0}}, ["no row is of class 12"]),
+        ({"shuffle": "yes", "metrics": None}, ["shuffle='yes'", "metrics=None", "expected a list"]),
         ({"class_weight": "balanced"}, ["class_weight='balanced'", "expected a dict"]),
         ({"class_weight": {"a": 2.0}}, ["class_weight={'a': 2.0}"]),
         (
@@ -119,6 +122,13 @@ def test_what_is_watched_has_to_be_scored() -> None:
     fit.check([{"rows": Y[:5], "validation_rows": Y[5:]}])
     with pytest.raises(tenfold.BadCall, match=r"^EarlyStopping\(monitor='val_loss'\): nothing is scored"):
         fit.check([{"lr": 0.1}])
+
+
+def test_rows_have_to_be_enough_for_a_share_of_them() -> None:
+    fit = tenfold.Fit(build, (X, Y), epochs=1, validation=0.2)
+    with pytest.raises(tenfold.BadCall, match=r"item 1: rows: of 1, validation=0.2 would leave none on one side"):
+        fit.check([{"rows": [1, 2]}, {"rows": [1]}])
+    assert tenfold.Fit(build, (X, Y), epochs=1, validation=0.0).validation is None
 
 
 def test_a_mask_of_rows_is_taken() -> None:

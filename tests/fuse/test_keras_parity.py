@@ -25,6 +25,8 @@ QUESTIONS = (
     "declined",
     "declined_among_others",
     "untraceable",
+    "refused",
+    "settings_of_build",
     "widths",
     "compacted",
     "little_memory",
@@ -127,6 +129,8 @@ def test_a_model_of_nan_changes_no_bit_of_its_neighbours(name: str, answers: dic
         ("run_eagerly", "run_eagerly=True"),
         ("use_ema", "use_ema=True"),
         ("callback", "TerminateOnNaN"),
+        ("float64", "layer dense computes in float64"),
+        ("int64", "whole numbers that need more than 32 bits"),
     ],
 )
 def test_what_cannot_be_fused_is_declined_by_name(
@@ -161,6 +165,27 @@ def test_what_cannot_be_traced_is_trained_alone_and_its_neighbours_are_not(
     assert schedule.startswith("Declined: the learning-rate schedule Warm cannot be built with Keras on JAX: Tracer")
     assert constraint.startswith("Declined: the constraint Bounded cannot be built with Keras on JAX: Tracer")
     assert [how.partition(":")[0] for how in answer["explained"]] == ["fused", "alone", "alone", "fused"]
+
+
+@pytest.mark.slow
+def test_what_would_be_wrong_is_refused(answers: dict[str, Any], folder: Path) -> None:
+    answer = _answer(answers, folder, "refused")
+    for name, words in (
+        ("labels", "BadCall: labels from 0 to 2, and the model has 2 outputs"),
+        ("negative labels", "BadCall: labels from -1 to 0, "),
+    ):
+        assert all(one.startswith(words) for one in answer[name]), answer[name]
+    assert all(one.startswith("FitResult: ") for one in (*answer["rows"], *answer["frozen"], answer["shared"][0]))
+    assert answer["shared"][1].startswith("BadCall: build returned weights that another model has, too")
+    assert answer["alone"][0].startswith("build returned weights that another model has, too")
+
+
+@pytest.mark.slow
+def test_what_build_sets_in_all_of_keras_is_for_its_own_model(answers: dict[str, Any], folder: Path) -> None:
+    answer = _answer(answers, folder, "settings_of_build")
+    plain, half = ["float32", "channels_last"], ["mixed_bfloat16", "channels_first"]
+    assert answer["policies"] == [plain, half, plain]
+    assert answer["same"]
 
 
 @pytest.mark.slow

@@ -393,5 +393,23 @@ def test_what_cannot_be_trained_is_declined() -> None:
 def test_faults_of_build_and_metrics_are_told() -> None:
     with pytest.raises(BadCall, match=r"optimizer is of str, expected one of torch\.optim"):
         torch_plain.unpacked((nn.Linear(1, 1), nn.MSELoss(), "adam"))
+    module = nn.Linear(1, 1)
+    with pytest.raises(BadCall, match="optimizer is LBFGS, which computes the loss several times a step"):
+        torch_plain.unpacked((module, nn.MSELoss(), torch.optim.LBFGS(module.parameters())))
     with pytest.raises(BadCall, match='expected "accuracy" or functions'):
         cases.taken(cases.fit_of("dense", metrics=["auc"]), [{}])
+
+
+def test_weights_of_two_models_are_refused_unless_they_are_frozen() -> None:
+    backbone = nn.Linear(6, 8)
+
+    def build(lr: float, *, frozen: bool) -> tuple[Any, Any, Any]:
+        module = nn.Sequential(backbone.requires_grad_(not frozen), nn.Linear(8, cases.CLASSES))
+        return module, nn.CrossEntropyLoss(), torch.optim.SGD(module.parameters(), lr)
+
+    fit = cases.fit_of("dense", build=build)
+    for lr in (0.1, 0.2):
+        assert fit({"lr": lr, "frozen": True, "seed": 0}).epochs == 3
+    fit({"lr": 0.1, "frozen": False, "seed": 0})
+    with pytest.raises(BadCall, match=r"weights that another model has, too.*deepcopy"):
+        fit({"lr": 0.2, "frozen": False, "seed": 0})

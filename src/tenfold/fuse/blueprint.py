@@ -227,6 +227,7 @@ class Drawings:
         known = self._known.get(signature) if signature is not None else None
         if known is not None and model.built:
             return Built(known, known.state(model))
+        _decline_float64(model)
         own = Blueprint(model, self._samples, signature)
         if signature is not None:
             while len(self._known) >= KEPT:
@@ -249,6 +250,14 @@ def _decline_custom(model: Any) -> None:
         raise Declined("the model is compiled with run_eagerly=True")
     if getattr(_inner(model.optimizer), "use_ema", False):
         raise Declined("the optimizer averages weights (use_ema=True) and replaces them at the end")
+
+
+def _decline_float64(model: Any) -> None:
+    import jax
+
+    for layer in model._flatten_layers():
+        if "float64" in (layer.compute_dtype, layer.variable_dtype) and not jax.config.jax_enable_x64:
+            raise Declined(f"layer {layer.name} computes in float64, and JAX in float32")
 
 
 def _inner(optimizer: Any) -> Any:

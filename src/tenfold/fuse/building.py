@@ -6,7 +6,7 @@ import contextlib
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,8 +110,27 @@ def _construct(build: Callable[..., Any], params: Mapping[str, Any]) -> Any:
         from keras.src.utils.naming import reset_uids
 
         reset_uids()  # names as in a fresh process, so that equal models have equal names
-    with quick_compilations():
+    with quick_compilations(), _settings_of_its_own():
         return build(**{name: value for name, value in params.items() if name not in RESERVED or name in _takes(build)})
+
+
+@contextlib.contextmanager
+def _settings_of_its_own() -> Iterator[None]:
+    """What `build` sets in all of Keras, such as a dtype policy, is for its own model."""
+    keras = sys.modules.get("keras")
+    if keras is None:
+        yield
+        return
+    from keras.src.backend.common import global_state
+
+    floatx, image_format = keras.config.floatx(), keras.config.image_data_format()
+    policy = global_state.get_global_attribute("dtype_policy")  # None as long as nobody has asked for it
+    try:
+        yield
+    finally:
+        keras.config.set_floatx(floatx)
+        keras.config.set_image_data_format(image_format)
+        global_state.set_global_attribute("dtype_policy", policy)
 
 
 @functools.lru_cache(maxsize=8)

@@ -105,7 +105,9 @@ def columns(data: Any, name: str) -> Columns:
     ]
     if not len(found):
         faults.append("there are no rows")
-    if found.weight is not None and found.weight.ndim != 1:
+    if isinstance(found.weight, Mapping | tuple):
+        faults.append("sample_weight is several arrays, expected one, with one number a row: it counts for all outputs")
+    elif found.weight is not None and found.weight.ndim != 1:
         faults.append(f"sample_weight has the shape {found.weight.shape}, expected one number a row")
     if faults:
         raise BadCall(f"{name}: {'; '.join(faults)}")
@@ -184,6 +186,9 @@ def weighted(data: Columns, class_weight: Mapping[int, float] | None) -> Columns
         raise BadCall(f"class_weight=: expected one array of classes as y, found {type(y).__name__}")
     classes = numpy.argmax(y, axis=-1) if y.ndim > 1 and y.shape[-1] > 1 else numpy.round(y).reshape(len(y))
     weight = numpy.ones(len(y), numpy.float32)
+    missing = [number for number in class_weight if not numpy.any(classes == number)]
+    if missing:
+        raise BadCall(f"class_weight={class_weight!r}: no row is of class {', '.join(map(str, missing))}")
     for number, value in class_weight.items():
         weight[classes == number] = value
     return replace(data, weight=weight)

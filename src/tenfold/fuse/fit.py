@@ -67,7 +67,7 @@ class Fit:
         self.epochs: int = _whole(epochs)
         self.batch_size: int = _whole(batch_size)
         self.shuffle = shuffle
-        self.metrics = metrics if isinstance(metrics, str) else tuple(metrics)
+        self.metrics = tuple(metrics) if _is_list(metrics) else metrics
         self.outputs = outputs
         self.how: How = how
         self.brief = False  # True in a study that gives up most models early
@@ -75,9 +75,9 @@ class Fit:
         self._check(validation, callbacks)
         self.data: Columns = columns(data, "data")
         self.training: Columns = weighted(self.data, class_weight)  # scores are not weighted by class, as in Keras
-        self.validation = validation if isinstance(validation, int | float) else None
+        self.validation = (validation or None) if isinstance(validation, int | float) else None
         self.validation_columns: Columns | None = None
-        if validation is not None and self.validation is None:
+        if validation is not None and not isinstance(validation, int | float):
             self.validation_columns = columns(validation, "validation")
         if self.validation and not all(self.rows_of(None)):
             raise BadCall(f"validation={validation!r}: of {len(self.data)} rows none would be left on one side")
@@ -95,11 +95,12 @@ class Fit:
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 faults.append(f"{name}={value!r}: expected a whole number above 0")
         is_number = isinstance(validation, int | float)
-        if is_number and (isinstance(validation, bool) or not 0 < validation < 1):
+        if is_number and (isinstance(validation, bool) or not 0 <= validation < 1):
             faults.append(f"validation={validation!r}: expected a share between 0 and 1, or (x, y)")
-        if isinstance(self.metrics, str):
-            faults.append(f"metrics={self.metrics!r}: expected a list, such as [{self.metrics!r}]")
-        if not isinstance(callbacks, Sequence) or isinstance(callbacks, str):
+        if not isinstance(self.metrics, tuple):
+            example = self.metrics if isinstance(self.metrics, str) else "accuracy"
+            faults.append(f"metrics={self.metrics!r}: expected a list, such as [{example!r}]")
+        if not _is_list(callbacks):
             faults.append(f"callbacks={callbacks!r}: expected a list of them")
         else:
             faults += [
@@ -107,8 +108,9 @@ class Fit:
                 for one in callbacks
                 if adopted(one) is None and not hasattr(one, "set_model")
             ]
-        if not isinstance(self.outputs, bool):
-            faults.append(f"outputs={self.outputs!r}: expected True or False")
+        for name, value in (("shuffle", self.shuffle), ("outputs", self.outputs)):
+            if not isinstance(value, bool | numpy.bool_):
+                faults.append(f"{name}={value!r}: expected True or False")
         if self.how not in get_args(How):
             faults.append(f"how={self.how!r}: expected one of {', '.join(map(repr, get_args(How)))}")
         if faults:
@@ -138,6 +140,9 @@ class Fit:
         if fault is not None:
             raise BadCall(fault)
         found = member(item, index, seed, len(self.data), report)
+        if self.validation and not all(self.rows_of(found)):
+            count = sum(self.rows_of(found))
+            raise BadCall(f"rows: of {count}, validation={self.validation!r} would leave none on one side")
         watched = "" if self.stopping is None else self.stopping.monitor
         if watched.startswith("val_") and not self.rows_of(found)[1]:
             raise BadCall(f"EarlyStopping(monitor={watched!r}): nothing is scored; give validation=, or watch 'loss'")
@@ -279,6 +284,10 @@ class Alone:
 
     def __tenfold_parts__(self) -> dict[str, Any]:
         return self._fit.__tenfold_parts__()
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
 
 
 def _whole(value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tenfold.errors import BadCall
+from tenfold.fuse import refusing
 from tenfold.fuse.building import Member, construct, kind_of
 from tenfold.fuse.result import FitResult
 
@@ -16,6 +17,7 @@ def train(fit: Fit, member: Member, how: str) -> FitResult:
     """In this process, in whatever backend it has."""
     built = construct(fit.build, member.params)
     kind = kind_of(built)
+    refusing.check(fit, member, built, kind)
     saved = member.leg.state if member.leg is not None else None
     if saved is not None and saved.kind != kind:
         raise BadCall(f"trial {member.leg and member.leg.trial} was begun in a group, and cannot go on alone")

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from tenfold.errors import BadCall
-from tenfold.fuse import Workshop, checkpoint, torch_light
+from tenfold.fuse import Workshop, checkpoint, refusing, torch_light
 from tenfold.fuse.building import Member, construct, kind_of, same_params
 from tenfold.fuse.group import Group
 from tenfold.fuse.reading import Reading
@@ -116,8 +116,10 @@ def build_all(
         for place, member in enumerate(members):
             try:
                 built = construct(fit.build, member.params)
+                kind = kind_of(built)
+                refusing.check(fit, member, built, kind)
                 if workshop is None:
-                    workshop = _workshop(kind_of(built), fit, members, shared)
+                    workshop = _workshop(kind, fit, members, shared)
                 models[place] = workshop.take(built)
             except (Declined, BadCall) as error:
                 found[member.index] = error

@@ -19,9 +19,10 @@ import numpy
 
 from tenfold.fuse.blueprint import Built, standard
 from tenfold.fuse.code import Code
-from tenfold.fuse.columns import Columns, mapped
+from tenfold.fuse.columns import Columns, leaves, mapped
 from tenfold.fuse.outputs import Outputs, each, joined
 from tenfold.fuse.reading import Held
+from tenfold.work.run import Declined
 
 TEST_ROWS = 512  # in a batch of scoring, where the size of batches makes no difference to the scores
 MANY_STEPS = 1024  # of an epoch: from here on, twice as many places for their rows would be worth some memory
@@ -295,7 +296,16 @@ def _room(steps: int) -> int:
 def _on_device(block: Columns) -> Any:
     import jax.numpy as jnp
 
+    if not all(map(_fits, leaves(block.parts))):
+        raise Declined("the data has whole numbers that need more than 32 bits, which Keras on JAX would cut off")
     return mapped(lambda array: None if array is None else jnp.asarray(array), standard(block))
+
+
+def _fits(array: numpy.ndarray | None) -> bool:
+    """Whether whole numbers stay what they are where they become int32."""
+    if array is None or array.dtype.kind not in "iu" or numpy.can_cast(array.dtype, numpy.int32) or not array.size:
+        return True
+    return bool(array.min() >= -(1 << 31) and array.max() < 1 << 31)
 
 
 def _stacked(rows: Sequence[Any]) -> Any:
