@@ -18,7 +18,8 @@ from keras_layers import plain
 from keras_parity import here, same, sizes_of_groups, train
 
 from tenfold.errors import BadCall
-from tenfold.fuse import chunks, code, fewer, together, xla
+from tenfold.fuse import chunks, code, fewer, program, together, xla
+from tenfold.fuse import keras as workshops
 from tenfold.fuse.fit import Fit
 from tenfold.fuse.portrait import difference
 from tenfold.fuse.stopping import EarlyStopping
@@ -134,6 +135,52 @@ def little_memory(folder: Path) -> dict[str, Any]:
     pairs = [zip(one.weights, other.weights, strict=True) for one, other in zip(much, little, strict=True)]
     far = max(float(abs(a - b).max()) for pair in pairs for a, b in pair)
     return {"little": [one.how for one in little], "much": [one.how for one in much], "apart": far}
+
+
+# -- what is known of programs ----------------------------------------------------------------------------------------
+
+
+@question
+def noted(folder: Path) -> dict[str, Any]:
+    """How often steps are traced by a worker, and by the next one; and what is noted of a model with own code."""
+
+    def activation(x: Any) -> Any:
+        return keras.ops.softmax(x)
+
+    def own(lr: float) -> Any:
+        return sequential(dense(3, activation), lr=lr)
+
+    found: dict[str, Any] = {}
+    for name, build in (("keras", plain), ("own", own)):
+        cache = folder / name
+        for worker in ("first", "second"):
+            with (
+                mock.patch.dict(workshops._drawings, clear=True),
+                mock.patch.object(program, "trace", side_effect=program.trace) as trace,
+            ):
+                fit = Fit(build, cases.table(), epochs=1, batch_size=16)
+                members = [fit.member({"seed": n, "lr": 0.01}, here(n, folder)) for n in range(3)]
+                workshop, models = together.build_all(fit, members, {}, cache)
+                assert workshop is not None
+                found[f"{name}, {worker}"] = [trace.call_count, len(workshop.same(list(models.values())))]
+        found[f"{name}, files"] = len(list((cache / "compiled" / "traced").glob("*")))
+    return found
+
+
+@question
+def unknown_option(folder: Path) -> dict[str, Any]:
+    """What becomes of a compiler that does not know an option of older code."""
+    import jax
+
+    older = {"xla_cpu_is_not_an_option": True}
+    lowered = jax.jit(lambda x: x + 1).lower(1.0)
+    with mock.patch.object(code, "OLDER", older):
+        found = float(code.compiled(lowered, {code.LEVEL: 1, **older})(1.0))
+    try:
+        lowered.compile(older)
+    except Exception as error:
+        return {"found": found, "refused": str(error)}
+    return {"found": found, "refused": ""}
 
 
 # -- what cannot be one program ---------------------------------------------------------------------------------------

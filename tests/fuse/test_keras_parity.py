@@ -24,6 +24,8 @@ QUESTIONS = (
     "neighbours_of_nan_with_other_numbers",
     "declined",
     "declined_among_others",
+    "noted",
+    "unknown_option",
     "untraceable",
     "refused",
     "settings_of_build",
@@ -165,6 +167,22 @@ def test_what_cannot_be_traced_is_trained_alone_and_its_neighbours_are_not(
     assert schedule.startswith("Declined: the learning-rate schedule Warm cannot be built with Keras on JAX: Tracer")
     assert constraint.startswith("Declined: the constraint Bounded cannot be built with Keras on JAX: Tracer")
     assert [how.partition(":")[0] for how in answer["explained"]] == ["fused", "alone", "alone", "fused"]
+
+
+@pytest.mark.slow
+def test_what_one_worker_has_traced_the_next_one_does_not(answers: dict[str, Any], folder: Path) -> None:
+    answer = _answer(answers, folder, "noted")
+    assert answer["keras, first"] == [2, 1], "train and logs, once for three models of one group"
+    assert answer["keras, second"] == [0, 1]
+    assert answer["own, first"] == answer["own, second"] == [6, 1], "code of the user's own may do anything"
+    assert (answer["keras, files"], answer["own, files"]) == (1, 0)
+
+
+@pytest.mark.slow
+def test_a_compiler_that_does_not_know_an_option_does_without(answers: dict[str, Any], folder: Path) -> None:
+    answer = _answer(answers, folder, "unknown_option")
+    assert answer["found"] == 2
+    assert "xla_cpu_is_not_an_option" in answer["refused"]
 
 
 @pytest.mark.slow

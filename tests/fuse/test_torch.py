@@ -12,6 +12,7 @@ import torch
 import torch_cases as cases
 from torch import nn
 from torch.nn import functional
+from torch.nn.utils import parametrize
 
 from tenfold.errors import BadCall
 from tenfold.fuse import order, torch_plain
@@ -211,6 +212,39 @@ def test_functions_are_compared_by_what_they_do() -> None:
 
     workshop, _, models = cases.taken(cases.fit_of("dense", build=cases.variant), [times(2), times(2), times(3)])
     assert workshop.same(models) == [[0, 1], [2]]
+
+
+def test_a_class_that_build_defines_is_compared_by_what_it_does(tmp_path: Path) -> None:
+    def build(lr: float, factor: float = 1.0) -> tuple[Any, Any, Any]:
+        class Bounded(nn.Module):
+            def forward(self, weight: Any) -> Any:
+                return torch.tanh(weight)
+
+        class Block(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.inner = nn.Linear(6, 8)
+                parametrize.register_parametrization(self.inner, "weight", Bounded())
+
+            def forward(self, x: Any) -> Any:
+                return self.scaled(torch.tanh(self.inner(x)))
+
+            @staticmethod
+            def scaled(x: Any) -> Any:
+                return factor * x
+
+        class Net(nn.Sequential):
+            def __init__(self) -> None:
+                super().__init__(Block(), nn.Linear(8, cases.CLASSES))
+
+        module = Net()
+        return module, nn.CrossEntropyLoss(), torch.optim.Adam(module.parameters(), lr)
+
+    found = cases.check_parity({"build": build}, [{**rate, "seed": n} for n, rate in enumerate(RATES)], tmp_path)
+    assert all("3 models, 3 at a time" in one.how for one in found)
+    workshop, _, models = cases.taken(cases.fit_of("dense", build=build), [{"lr": 1.0, "factor": n} for n in (1, 2, 1)])
+    assert workshop.same(models) == [[0, 2], [1]]
+    assert "the class of the module differs: 'Net " in difference(*map(workshop.portrait, models[:2]))
 
 
 def test_a_first_model_that_is_nan_from_the_start_is_no_reason(tmp_path: Path) -> None:

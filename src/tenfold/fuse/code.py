@@ -156,9 +156,7 @@ class Code:
         if jax.default_backend() != "cpu" or LEVEL in os.environ.get("XLA_FLAGS", ""):
             return lowered.compile()
         options = {**self._options[rarely], **(OLDER if name == "step" else {})}
-        with contextlib.suppress(Exception):  # of an XLA that does not know the older code any more
-            return lowered.compile(options)
-        return lowered.compile({name: value for name, value in options.items() if name not in OLDER})
+        return compiled(lowered, options)
 
     def _lock(self, name: str) -> Path:
         self.cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # it may be deleted at any time
@@ -219,6 +217,13 @@ class Code:
         logs = program.replay(found)
         plain = lambda _numbers, metrics: logs(found.numbers, metrics)  # noqa: E731
         return cast("Callable[..., dict[str, Any]]", jax.vmap(logs if self._lifted else plain))
+
+
+def compiled(lowered: Any, options: dict[str, Any]) -> Any:
+    """A function with these options, as far as XLA knows them: it may have its older code no more."""
+    with contextlib.suppress(Exception):
+        return lowered.compile(options)
+    return lowered.compile({name: value for name, value in options.items() if name not in OLDER})
 
 
 def _key(name: str, arguments: tuple[Any, ...]) -> Any:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import sys
+import types
 import weakref
 import zlib
 from collections.abc import Iterator
@@ -21,7 +23,8 @@ from tenfold.fuse.torch_step import as_array
 
 OBSTACLE = "what keeps it from being fused"
 PLAIN = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device, torch.layout)
-OWN = ("_parameters", "_buffers", "_modules")
+OWN = ("_parameters", "_buffers", "_modules", "_load_state_dict_pre_hooks")
+"""Attributes that are told apart in other ways, or have no part in training."""
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -43,7 +46,7 @@ def describe(built: Any, flags: tuple[str, ...] | None, obstacle: str | None) ->
         for name, layer in loss.named_modules():
             facts |= _attributes(layer, f"layer {name} of the loss" if name else "the loss", {})
     facts["the loss"] = _value(dict(loss.state_dict()) if isinstance(loss, torch.nn.Module) else loss, {})
-    facts["the class of the optimizer"] = type(optimizer)
+    facts["the class of the optimizer"] = _kind(type(optimizer))
     facts["the switches of the optimizer"] = flags
     facts["whether there is a scheduler"] = schedule is not None
     facts[OBSTACLE] = obstacle or next(_obstacles(built, facts, held - own.keys()), None)
@@ -51,7 +54,7 @@ def describe(built: Any, flags: tuple[str, ...] | None, obstacle: str | None) ->
 
 
 def _attributes(layer: Any, name: str, own: dict[int, str]) -> dict[str, Any]:
-    found: dict[str, Any] = {f"the class of {name}": type(layer)}
+    found: dict[str, Any] = {f"the class of {name}": _kind(type(layer))}
     for key, value in vars(layer).items():
         if key not in OWN:
             found[f"the attribute {key} of {name}"] = _value(value, own)
@@ -86,6 +89,62 @@ def _value(value: Any, own: dict[int, str]) -> Any:
         return type(value), cloudpickle.dumps(value)
     except Exception:  # then it is like nothing but itself
         return type(value), id(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """Stands for a class that is made anew for each model: in `build`, or by a parametrization of PyTorch."""
+
+    name: str
+    """What it is called."""
+    parts: tuple[Any, ...]
+    """Its bases and members; equal only for what does the same."""
+
+
+PARAMETRIZED = "torch.nn.utils.parametrize"
+"""Makes classes that compute weights, by layers that are the module's own, and so compared with the others."""
+UNTOLD = ("__dict__", "__weakref__", "__doc__")
+
+
+def _kind(kind: type, outer: tuple[Any, ...] = ()) -> Any:
+    """A class, to compare; `outer` are the classes and functions that it is a part of."""
+    if _is_lasting(kind):
+        return kind
+    if kind in outer:
+        return "outer", outer.index(kind)
+    members: list[Any] = sorted(vars(kind))
+    if kind.__module__ != PARAMETRIZED:
+        members = [(name, _member(one, (*outer, kind))) for name, one in vars(kind).items() if name not in UNTOLD]
+    return _Made(kind.__name__, (*(_kind(base, outer) for base in kind.__bases__), *members))
+
+
+def _is_lasting(kind: type) -> bool:
+    """Whether it is found by its name, and so is one for all models."""
+    if kind.__module__ == "__main__":  # of the caller's script, which is another one here
+        return "<locals>" not in kind.__qualname__
+    found: Any = sys.modules.get(kind.__module__)
+    for name in kind.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is kind
+
+
+def _member(value: Any, outer: tuple[Any, ...]) -> Any:
+    """What a class or function holds."""
+    if isinstance(value, classmethod | staticmethod):
+        return type(value), _member(value.__func__, outer)
+    if isinstance(value, property):
+        return property, *(_member(one, outer) for one in (value.fget, value.fset, value.fdel))
+    if isinstance(value, type):
+        return _kind(value, outer)
+    if not isinstance(value, types.FunctionType):
+        return _value(value, {})
+    if value in outer:
+        return "outer", outer.index(value)
+    outer = (*outer, value)
+    held = [*(cell.cell_contents for cell in value.__closure__ or ()), *(value.__defaults__ or ())]
+    named = (value.__kwdefaults__ or {}).items()
+    parts = (*(_member(one, outer) for one in held), *((name, _member(one, outer)) for name, one in named))
+    return value.__code__, id(value.__globals__), parts
 
 
 def _obstacles(built: Any, facts: dict[str, Any], strangers: set[int]) -> Iterator[str]:
@@ -137,7 +196,9 @@ def _reached(function: Any) -> list[Any]:
 def told(value: Any) -> Any:
     """A fact as a plain value, for messages: classes by name, and what has no text by something that tells it apart."""
     if isinstance(value, type):
-        return value.__name__ + (" (defined in a function, anew each time)" if "<locals>" in value.__qualname__ else "")
+        return value.__name__
+    if isinstance(value, _Made):
+        return f"{value.name} {zlib.crc32(repr(value.parts).encode()):08x}"
     if not isinstance(value, tuple):
         return value if isinstance(value, bool | str | None) else str(value)
     if not value or not isinstance(value[0], type):
