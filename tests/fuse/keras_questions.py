@@ -298,6 +298,8 @@ def refused(folder: Path) -> dict[str, Any]:
         rows = {"rows": numpy.flatnonzero(y < 2)} if name == "rows" else {}
         items = [{"seed": n, "lr": 0.01, "own": own, **rows} for n in range(2)]
         found[name] = [f"{type(one).__name__}: {one}" for one in train(fit, items, folder / name)]
+    watched = Fit(shared, (x, y), epochs=1, callbacks=[EarlyStopping("accuracy")])
+    found["watched"] = [str(one) for one in train(watched, [{"lr": 0.01, "own": True}], folder / "watched")]
     alone = Fit(shared, (x, y), epochs=1)
     backbone = dense()
     alone({"seed": 0, "lr": 0.01, "own": False})

@@ -328,6 +328,17 @@ def stopped(lr: float) -> Any:
     return sequential(softmax(), lr=lr, metrics=["accuracy"])
 
 
+@case(
+    "stopping: a metric of another name, more is better",
+    whole(yes_or_no),
+    who=UNEVEN,
+    options=stopping(monitor="val_area", patience=1, restore_best_weights=True),
+)
+def renamed(lr: float) -> Any:
+    metrics = [keras.metrics.AUC(num_thresholds=20, name="area")]
+    return sequential(dense(1, "sigmoid"), lr=lr, loss="binary_crossentropy", metrics=metrics)
+
+
 @case("precision: mixed_bfloat16", whole(table), atol=2e-2)
 def half(lr: float) -> Any:
     policy = "mixed_bfloat16"

@@ -195,6 +195,7 @@ def test_what_would_be_wrong_is_refused(answers: dict[str, Any], folder: Path) -
         assert all(one.startswith(words) for one in answer[name]), answer[name]
     assert all(one.startswith("FitResult: ") for one in (*answer["rows"], *answer["frozen"], answer["shared"][0]))
     assert answer["shared"][1].startswith("BadCall: build returned weights that another model has, too")
+    assert answer["watched"] == ["EarlyStopping(monitor='accuracy'): models have loss, and with val_ before it"]
     assert answer["alone"][0].startswith("build returned weights that another model has, too")
 
 

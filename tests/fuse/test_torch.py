@@ -424,7 +424,12 @@ def test_what_cannot_be_trained_is_declined() -> None:
         workshop.stack(models, 36, None)
 
 
-def test_faults_of_build_and_metrics_are_told() -> None:
+def test_faults_of_build_and_metrics_are_told(tmp_path: Path) -> None:
+    watched = cases.fit_of("dense", metrics=[], callbacks=[EarlyStopping("val_accuracy")])
+    with pytest.raises(
+        BadCall, match=r"EarlyStopping\(monitor='val_accuracy'\): models have loss, and with val_ before"
+    ):
+        cases.together(watched, [{}], tmp_path)
     with pytest.raises(BadCall, match=r"optimizer is of str, expected one of torch\.optim"):
         torch_plain.unpacked((nn.Linear(1, 1), nn.MSELoss(), "adam"))
     module = nn.Linear(1, 1)

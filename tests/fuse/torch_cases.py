@@ -176,7 +176,9 @@ def together(fit: Fit, params: list[dict[str, Any]], folder: Path) -> list[Any]:
         some = [own[place] for place in places]
         stack, chunk, why = workshop.stack([models[place] for place in places], fit.rows_of(some[0])[0], None)
         how = f"{'fused' if chunk > 1 else 'looped'}: {why}"
-        found |= Group(fit, stack, some, Reading(fit, some), how).train(Checkpoints(folder, str(places[0])), chunk)
+        found |= Group(fit, stack, some, Reading(fit, some), how, stopping=workshop.stopping(models[0])).train(
+            Checkpoints(folder, str(places[0])), chunk
+        )
     return [found[one.index] for one in own]
 
 

@@ -21,6 +21,7 @@ from tenfold.fuse.columns import Columns
 from tenfold.fuse.outputs import Outputs
 from tenfold.fuse.portrait import Portrait
 from tenfold.fuse.result import Weights
+from tenfold.fuse.stopping import EarlyStopping
 
 
 class Stack(Protocol):
@@ -77,6 +78,9 @@ class Workshop(Protocol):
 
     def same(self, models: Sequence[Any]) -> list[list[int]]:
         """Which of these models are one program."""
+
+    def stopping(self, model: Any) -> EarlyStopping | None:
+        """By which rule a model is stopped early; raises `BadCall` where it does not have what is watched."""
 
     def stack(self, models: Sequence[Any], rows: int, chunk: int | None) -> tuple[Stack, int, str]:
         """The stack of one program's models, how many it takes at a time, and why, in words.

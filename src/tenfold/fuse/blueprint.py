@@ -183,6 +183,13 @@ class Blueprint:
         return Portrait(shapes, json.loads(self.signature) if self.signature is not None else None)
 
     @functools.cached_property
+    def names(self) -> list[str]:
+        """Of loss and metrics."""
+        import jax
+
+        return list(jax.eval_shape(self.logs, self.metrics))
+
+    @functools.cached_property
     def averages(self) -> bool:
         """Whether scores are the same for batches of any size.
 

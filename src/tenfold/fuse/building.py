@@ -7,7 +7,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy
@@ -16,6 +16,7 @@ from tenfold import frameworks
 from tenfold.errors import BadCall
 from tenfold.frameworks.jax import quick_compilations
 from tenfold.fuse.columns import check_rows
+from tenfold.fuse.stopping import EarlyStopping
 from tenfold.work import seeds
 from tenfold.work.leg import Halted, Leg, Why
 
@@ -181,3 +182,22 @@ def add_metrics(model: Any, metrics: Sequence[Any]) -> None:
         raise BadCall("metrics=: this model has metrics by output; add to those of its compile()")
     settings |= {"optimizer": model.optimizer, "loss": model.loss}
     model.compile(**settings | {"metrics": [*(settings.get("metrics") or ()), *metrics]})
+
+
+def watching(rule: EarlyStopping, names: Sequence[str]) -> EarlyStopping:
+    """The rule, where a model has a loss or metric of the name that it watches."""
+    if rule.monitor.removeprefix("val_") not in names:
+        raise BadCall(
+            f"EarlyStopping(monitor={rule.monitor!r}): models have {', '.join(names)}, and with val_ before it"
+        )
+    return rule
+
+
+def directed(rule: EarlyStopping, model: Any) -> EarlyStopping:
+    """The rule, with the direction of the model's own metric, as in Keras; by the name where it has none."""
+    metrics = [metric for group in model.metrics for metric in getattr(group, "metrics", [group])]
+    known = {metric.name: getattr(metric, "_direction", None) for metric in metrics}
+    found = known.get(rule.monitor.removeprefix("val_"))
+    if rule.mode != "auto" or found is None:
+        return rule
+    return replace(rule, mode="max" if found == "up" else "min")

@@ -14,7 +14,7 @@ from tenfold.fuse.checkpoint import Checkpoints, Saved
 from tenfold.fuse.outputs import Outputs, joined
 from tenfold.fuse.reading import Reading
 from tenfold.fuse.result import FitResult
-from tenfold.fuse.stopping import Patience
+from tenfold.fuse.stopping import EarlyStopping, Patience
 from tenfold.work.leg import Why
 
 if TYPE_CHECKING:
@@ -24,14 +24,25 @@ if TYPE_CHECKING:
 class Group:
     """Models that are trained together, from the first epoch or from a checkpoint to the last."""
 
-    def __init__(self, fit: Fit, stack: Stack, members: Sequence[Member], reading: Reading, how: str) -> None:
+    def __init__(
+        self,
+        fit: Fit,
+        stack: Stack,
+        members: Sequence[Member],
+        reading: Reading,
+        how: str,
+        *,
+        stopping: EarlyStopping | None,
+    ) -> None:
+        """`stopping` is the rule of the `Fit`, as a workshop has found it to be meant for these models."""
         self._fit = fit
+        self._stopping = stopping
         self._stack = stack
         self._active = list(members)
         self._reading = reading
         self._how = how
         self._histories: dict[int, dict[str, list[float]]] = {member.index: {} for member in members}
-        self._watches = {m.index: Patience(fit.stopping) for m in members} if fit.stopping is not None else {}
+        self._watches = {m.index: Patience(stopping) for m in members} if stopping is not None else {}
         self._results: dict[int, FitResult] = {}
         self._ended: dict[int, Why | None] = {}
         self._epoch = 0
@@ -82,7 +93,7 @@ class Group:
             self._ended[member.index] = member.tell(epoch, mine)
             if self._watches and self._watches[member.index].look(epoch, mine):
                 better.append(row)
-        if better and self._fit.stopping is not None and self._fit.stopping.restore_best:
+        if better and self._stopping is not None and self._stopping.restore_best:
             self._stack.remember(better)
 
     def _finish(self, epoch: int, chunk: int) -> None:

@@ -12,12 +12,13 @@ import numpy
 from tenfold.fuse import blueprint as blueprints
 from tenfold.fuse import chunks
 from tenfold.fuse.blueprint import Blueprint, Built, Drawings, Samples
-from tenfold.fuse.building import add_metrics
+from tenfold.fuse.building import add_metrics, directed, watching
 from tenfold.fuse.code import Code
 from tenfold.fuse.columns import leaves, mapped
 from tenfold.fuse.notes import Notebook
 from tenfold.fuse.portrait import Portrait
 from tenfold.fuse.reading import Reading
+from tenfold.fuse.stopping import EarlyStopping
 from tenfold.fuse.xla import Stack
 
 if TYPE_CHECKING:
@@ -86,6 +87,10 @@ class KerasWorkshop:
 
     def portrait(self, model: Built) -> Portrait:
         return model.blueprint.portrait()
+
+    def stopping(self, model: Built) -> EarlyStopping | None:
+        rule = self._fit.stopping
+        return None if rule is None else directed(watching(rule, model.blueprint.names), model.blueprint.model)
 
     def stack(self, models: Sequence[Built], rows: int, chunk: int | None) -> tuple[Stack, int, str]:
         code = self._code(models, rows)

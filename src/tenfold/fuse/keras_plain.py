@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from tenfold.fuse.building import Member, add_metrics, same_params
+from tenfold.fuse.building import Member, add_metrics, directed, same_params
 from tenfold.fuse.checkpoint import Saved
 from tenfold.fuse.columns import Columns, mapped
 from tenfold.fuse.outputs import Outputs
@@ -90,6 +90,8 @@ class Loop:
         for name, value in logs.items():
             self._history.setdefault(name, []).append(value)
         watch = self._watch
+        if watch is not None:
+            watch.rule = directed(watch.rule, self._model)
         if watch is not None and watch.look(epoch, logs) and watch.rule.restore_best:
             self._best = self._model.get_weights()
         self._ended = self._member.tell(epoch, logs)

@@ -95,10 +95,11 @@ def _train_group(
     folder: Path,
 ) -> dict[int, FitResult]:
     before = [saved[member.index] for member in members if member.index in saved]
+    stopping = workshop.stopping(models[0])
     reading = Reading(fit, members)
     stack, chunk, why = workshop.stack(models, fit.rows_of(members[0])[0], before[0].chunk if before else None)
     how = "fused" if chunk > 1 else "looped"
-    group = Group(fit, stack, members, reading, f"{how}: {why}")
+    group = Group(fit, stack, members, reading, f"{how}: {why}", stopping=stopping)
     if before:
         group.go_on(before)
     name = hashlib.blake2b(repr([member.index for member in members]).encode(), digest_size=8).hexdigest()

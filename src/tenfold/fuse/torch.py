@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tenfold.fuse import Stack, chunks, torch_plain, torch_same
+from tenfold.fuse.building import watching
 from tenfold.fuse.columns import Columns
 from tenfold.fuse.portrait import Portrait
+from tenfold.fuse.stopping import EarlyStopping
 from tenfold.fuse.torch_optimizers import read
 from tenfold.fuse.torch_plain import Looped, Single
 from tenfold.fuse.torch_stack import Fused, Model
@@ -71,6 +73,10 @@ class TorchWorkshop:
         shapes = {name: value for name, value in model.facts.items() if name.startswith("the shape of ")}
         settings = {name: torch_same.told(value) for name, value in model.facts.items() if name not in shapes}
         return Portrait({name.removeprefix("the shape of "): shape for name, shape in shapes.items()}, settings)
+
+    def stopping(self, model: Model) -> EarlyStopping | None:
+        rule = self._fit.stopping
+        return None if rule is None else watching(rule, Objective(model.built.loss, self._fit.metrics).names)
 
     def stack(self, models: Sequence[Model], rows: int, chunk: int | None) -> tuple[Stack, int, str]:
         if chunk is not None:
