@@ -295,17 +295,19 @@ def signature_of(model: Any) -> str | None:
 
 def _beside(model: Any) -> dict[str, Any]:
     """What decides and stands in no configuration: of each weight how it is trained, and what the optimizer keeps."""
-    from keras.saving import serialize_keras_object
-
     optimizer = _inner(model.optimizer)
     spared = getattr(optimizer, "_exclude_from_weight_decay", ())
     pattern = getattr(optimizer, "_exclude_from_weight_decay_pattern", None)
     weights = []
     for variable in model.weights:
         rules = [getattr(variable, name, None) for name in ("regularizer", "constraint")]
-        told = [rule and serialize_keras_object(rule) for rule in rules]
-        weights.append([variable.path, variable.trainable, id(variable) in spared, *told])
+        weights.append([variable.path, variable.trainable, id(variable) in spared, *map(_told, rules)])
     return {"weights": weights, "spared": pattern and pattern.pattern, "kept": len(model.optimizer.variables)}
+
+
+def _told(rule: Any) -> Any:
+    kind = type(rule)
+    return rule and {"class_name": kind.__name__, "module": kind.__module__, "config": rule.get_config()}
 
 
 def _arrays(held: Sequence[tuple[int, str, Any]]) -> list[list[Any]]:

@@ -181,7 +181,7 @@ def _why_not_built(error: BaseException) -> str:
 
 def _part_of(frame: FrameType) -> str | None:
     """Which part of a model is at work in this frame, in words."""
-    part = frame.f_locals.get("self")
+    part = next((frame.f_locals.get(name) for name in frame.f_code.co_varnames), None)  # mostly called self
     if frame.f_code.co_name not in ("call", "__call__", "update_state", "result"):
         return None
     bases = {base.__name__ for base in type(part).__mro__}

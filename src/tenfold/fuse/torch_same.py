@@ -144,7 +144,7 @@ def _member(value: Any, outer: tuple[Any, ...]) -> Any:
     held = [*(cell.cell_contents for cell in value.__closure__ or ()), *(value.__defaults__ or ())]
     named = (value.__kwdefaults__ or {}).items()
     parts = (*(_member(one, outer) for one in held), *((name, _member(one, outer)) for name, one in named))
-    return value.__code__, id(value.__globals__), parts
+    return cloudpickle.dumps(value.__code__), value.__module__, parts
 
 
 def _obstacles(built: Any, facts: dict[str, Any], strangers: set[int]) -> Iterator[str]:
