@@ -189,8 +189,8 @@ def test_a_compiler_that_does_not_know_an_option_does_without(answers: dict[str,
 def test_what_would_be_wrong_is_refused(answers: dict[str, Any], folder: Path) -> None:
     answer = _answer(answers, folder, "refused")
     for name, words in (
-        ("labels", "BadCall: labels from 0 to 2, and the model has 2 outputs"),
-        ("negative labels", "BadCall: labels from -1 to 0, "),
+        ("labels", "BadCall: labels without an output: y is from 0 to 2, and the model has 2 outputs"),
+        ("negative labels", "BadCall: labels without an output: y is from -1 to 0, "),
     ):
         assert all(one.startswith(words) for one in answer[name]), answer[name]
     assert all(one.startswith("FitResult: ") for one in (*answer["rows"], *answer["frozen"], answer["shared"][0]))

@@ -62,9 +62,8 @@ class KerasWorkshop:
         if not self._begun:
             self._begun = True
             self._begin(found)
-        found.blueprint.learn(
-            self._notebook, self._parts, self._fit.batch_size
-        )  # here what cannot be traced is declined
+        # Traced here, where what cannot be traced is declined by itself.
+        found.blueprint.learn(self._notebook, self._parts, self._fit.batch_size)
         return found
 
     def _begin(self, first: Built) -> None:

@@ -19,10 +19,10 @@ from tenfold.fuse.columns import Tree
 if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
 
-_owners: dict[
-    int, tuple[Any, Mapping[str, Any]]
-] = {}  # trained weight -> it, while it lives, and its model's parameters
+_owners: dict[int, tuple[Any, Mapping[str, Any]]] = {}
+"""Of each trained weight that lives, a reference to it, and its model's parameters."""
 _spans: weakref.WeakKeyDictionary[Fit, dict[str | None, tuple[Any, Any]]] = weakref.WeakKeyDictionary()
+"""The least and the largest label of all rows, by output."""
 
 
 def check(fit: Fit, member: Member, built: Any, kind: str) -> None:
@@ -69,10 +69,10 @@ def _check_classes(fit: Fit, member: Member, model: Any) -> None:
             continue
         least, most = _span(fit, member, name, y)
         if least < 0 or most >= width:
-            what = "labels" if name is None else f"labels of {name!r}"
+            what = "y" if name is None else f"y[{name!r}]"
             raise BadCall(
-                f"{what} from {least:g} to {most:g}, and the model has {width} outputs for them: a loss of sparse "
-                f"categorical crossentropy takes classes from 0 to {width - 1}; number them by "
+                f"labels without an output: {what} is from {least:g} to {most:g}, and the model has {width} outputs "
+                f"for it. Sparse categorical crossentropy takes classes from 0 to {width - 1}; number them by "
                 "numpy.unique(labels, return_inverse=True)[1]"
             )
 
@@ -102,7 +102,7 @@ def _counts_classes(loss: Any) -> bool:
 
 
 def _span(fit: Fit, member: Member, name: str | None, y: numpy.ndarray) -> tuple[Any, Any]:
-    """The least and the largest label; of all rows, once."""
+    """The least and the largest label of a model's rows."""
     if member.rows is not None:
         own = y[member.rows]
         return own.min(), own.max()
