@@ -18,7 +18,7 @@ from keras_layers import plain
 from keras_parity import here, same, sizes_of_groups, train
 
 from tenfold.errors import BadCall
-from tenfold.fuse import chunks, code, fewer, program, together, xla
+from tenfold.fuse import chunks, code, fewer, notes, program, together, xla
 from tenfold.fuse import keras as workshops
 from tenfold.fuse.fit import Fit
 from tenfold.fuse.portrait import difference
@@ -165,6 +165,22 @@ def noted(folder: Path) -> dict[str, Any]:
                 found[f"{name}, {worker}"] = [trace.call_count, len(workshop.same(list(models.values())))]
         found[f"{name}, files"] = len(list((cache / "compiled" / "traced").glob("*")))
     return found
+
+
+@question
+def notebooks(folder: Path) -> dict[str, Any]:
+    """What is read of notes: those of a model, of another one, of another reading, and of a damaged file."""
+    written = {("train", 16): notes.Note(b"key", (numpy.float32(0.5), numpy.arange(3)))}
+    long = {("train", 16): notes.Note(b"key", (numpy.zeros(notes.LARGEST, numpy.int8), 1))}
+    notes.Notebook(folder).write(long, "of data")
+    notes.Notebook(folder).write(written, "a model")
+    found = {one: repr(notes.Notebook(folder).read(one)) for one in ("of data", "a model", "another")}
+    with mock.patch.object(program, "READING", "another"):
+        found["another reading"] = repr(notes.Notebook(folder).read("a model"))
+    (path,) = (path for path in folder.rglob("*") if path.is_file())
+    path.write_bytes(path.read_bytes()[:9])
+    damaged = repr(notes.Notebook(folder).read("a model"))
+    return {"found": found, "damaged": damaged, "written": repr(written)}
 
 
 @question

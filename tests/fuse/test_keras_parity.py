@@ -25,6 +25,7 @@ QUESTIONS = (
     "declined",
     "declined_among_others",
     "noted",
+    "notebooks",
     "unknown_option",
     "untraceable",
     "refused",
@@ -176,6 +177,14 @@ def test_what_one_worker_has_traced_the_next_one_does_not(answers: dict[str, Any
     assert answer["keras, second"] == [0, 1]
     assert answer["own, first"] == answer["own, second"] == [6, 1], "code of the user's own may do anything"
     assert (answer["keras, files"], answer["own, files"]) == (1, 0)
+
+
+@pytest.mark.slow
+def test_notes_are_those_of_a_model_and_of_how_it_was_read(answers: dict[str, Any], folder: Path) -> None:
+    answer = _answer(answers, folder, "notebooks")
+    assert answer["found"].pop("a model") == answer["written"]
+    assert set(answer["found"].values()) == {"{}"}, "long ones are not kept"
+    assert answer["damaged"] == "{}"
 
 
 @pytest.mark.slow
