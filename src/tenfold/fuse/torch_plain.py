@@ -66,8 +66,6 @@ def unpacked(built: Any) -> Parts:
         found.append(f"loss is {loss!r}, expected a function of (outputs, targets)")
     if not isinstance(optimizer, torch.optim.Optimizer):
         found.append(f"optimizer is of {type(optimizer).__name__}, expected one of torch.optim")
-    elif isinstance(optimizer, torch.optim.LBFGS):
-        found.append("optimizer is LBFGS, which computes the loss several times a step; expected one that does it once")
     else:
         found += faults(scheduler, optimizer)
         if isinstance(optimizer, torch.optim.LBFGS):

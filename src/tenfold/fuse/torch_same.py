@@ -141,7 +141,7 @@ def _member(value: Any, outer: tuple[Any, ...]) -> Any:
     if value in outer:
         return "outer", outer.index(value)
     outer = (*outer, value)
-    held = [*(cell.cell_contents for cell in value.__closure__ or ()), *(value.__defaults__ or ())]
+    held = [*_closed_over(value), *(value.__defaults__ or ())]
     named = (value.__kwdefaults__ or {}).items()
     parts = (*(_member(one, outer) for one in held), *((name, _member(one, outer)) for name, one in named))
     return cloudpickle.dumps(value.__code__), value.__module__, parts
@@ -187,10 +187,13 @@ def _class_at(module: Any, name: str) -> str:
 def _reached(function: Any) -> list[Any]:
     """What a function holds: the object that it is a method of, and what it closes over."""
     found = [getattr(function, "__self__", None), getattr(function, "func", None), *getattr(function, "args", ())]
+    return [*found, *_closed_over(function), *(getattr(function, "keywords", None) or {}).values()]
+
+
+def _closed_over(function: Any) -> Iterator[Any]:
     for cell in getattr(function, "__closure__", None) or ():
-        with contextlib.suppress(ValueError):  # it is empty
-            found.append(cell.cell_contents)
-    return [*found, *(getattr(function, "keywords", None) or {}).values()]
+        with contextlib.suppress(ValueError):  # it is empty: a name that is bound later
+            yield cell.cell_contents
 
 
 def told(value: Any) -> Any:
