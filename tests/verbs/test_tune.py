@@ -407,7 +407,9 @@ def test_what_failed_is_run_again_where_nobody_has_learned_from_it(more: dict[st
 
 
 @pytest.mark.parametrize(
-    "more", [{"at_once": 2}, {"sampler": "qmc"}, {"sampler": optuna.samplers.TPESampler()}], ids=str
+    "more",
+    [{"at_once": 2}, {"sampler": "qmc"}, {"sampler": optuna.samplers.TPESampler()}],
+    ids=["at_once", "qmc", "an object"],
 )
 def test_a_study_can_be_made_longer_and_not_shorter(more: dict[str, Any], tmp_path: Path) -> None:
     log, space = tmp_path / "log", {"x": tenfold.uniform(0.1, 0.9)}
