@@ -1,4 +1,4 @@
-"""Zarr keeps a thread with an event loop for as long as its process lives: here it ends with each test."""
+"""What libraries keep while their process lives: Zarr's thread ends with each test, Arrow's pipe is there first."""
 
 from __future__ import annotations
 
@@ -6,6 +6,19 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+
+
+@pytest.fixture(autouse=True, scope="module")
+def by_value(travels_by_value: None) -> None:
+    """Workers need not import the files of tests."""
+
+
+@pytest.fixture(autouse=True, scope="session")
+def arrow_has_its_pipe() -> None:
+    """The first CSV that is read opens it, in whichever test that is."""
+    from pyarrow import BufferReader, csv
+
+    csv.read_csv(BufferReader(b"a\n1\n"))
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,10 @@ import pytest
 
 import tenfold
 from tenfold.data import placing, preparing
+from tenfold.data.opening import source
 from tenfold.data.preparing import Preparing
 from tenfold.data.source import Part
+from tenfold.models.sizing import even
 
 TIMES: dict[str, dict[int, int]] = {
     "one each": {},
@@ -56,6 +58,28 @@ class Wide:
 
     def __call__(self, rows: Any) -> Any:
         return numpy.repeat(rows[:, None], 1024, axis=1)
+
+
+class Even:
+    """Notes how many rows it was given."""
+
+    def __init__(self) -> None:
+        self.given: list[int] = []
+
+    def at_a_time(self, samples: int) -> int:
+        return even(samples, 100)
+
+    def __call__(self, rows: Any) -> Any:
+        self.given.append(len(rows))
+        return rows
+
+
+def test_batches_of_a_part_have_one_size(tmp_path: Path) -> None:
+    """But for the last: a model that is compiled for a size would have each smaller one filled up, with a copy."""
+    function = Even()
+    task = Preparing(function, source(numpy.arange(1010)), tmp_path, batched=True, batch=None, **OPTIONS)
+    task(Part(0, 1010, None))
+    assert function.given == [92] * 10 + [90]
 
 
 @pytest.mark.parametrize("left_out", [False, True])

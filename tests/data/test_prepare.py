@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,14 @@ def test_what_fails_goes_to_quarantine_and_the_others_go_on(tmp_path: Path) -> N
     assert "fail_at" in lines[0]["traceback"]
 
 
+def test_a_sample_that_would_end_the_script_is_left_out(tmp_path: Path) -> None:
+    def function(number: int) -> int:
+        return sys.exit("not one of ours") if number == 5 else number
+
+    with pytest.warns(UserWarning, match="1 of 20 samples failed .* sample 5: SystemExit: not one of ours"):
+        assert 5 not in prepare(function, range(20), tmp_path / "set").numpy()
+
+
 def test_one_of_a_batch_that_fails_takes_none_with_it(tmp_path: Path) -> None:
     def fail(batch: numpy.ndarray) -> numpy.ndarray:
         if (batch == X[17]).all(1).any():
@@ -205,6 +214,17 @@ def test_a_sample_is_left_out_whole_and_what_cannot_be_an_array_is_one(tmp_path:
         assert prepare(ragged, range(5), tmp_path / "ragged").numpy()[0].tolist() == [0, 1, 2, 4]
 
 
+@pytest.mark.parametrize("batched", [False, True])
+def test_gaps_of_masked_arrays_are_not_lost_unseen(batched: bool, tmp_path: Path) -> None:
+    def masked(rows: Any) -> Any:
+        return numpy.ma.masked_array(rows, rows > 0.5)
+
+    with pytest.raises(tenfold.TasksFailed, match="a masked array, whose gaps no file can keep"):
+        prepare(masked, X, tmp_path / "made", batched=batched, on_error="raise")
+    with pytest.raises(tenfold.TasksFailed, match="a masked array, whose gaps no file can keep"):
+        prepare(lambda row: row, [masked(row) for row in X], tmp_path / "source", on_error="raise")
+
+
 def test_what_the_function_raises_is_tried_again(tmp_path: Path) -> None:
     def flaky(number: int) -> Any:
         log = tmp_path / f"tried {number}"
@@ -225,6 +245,69 @@ def test_what_the_function_raises_is_tried_again(tmp_path: Path) -> None:
             log.unlink()
     with pytest.warns(UserWarning, match="2 of 5 samples failed .* sample 2: OSError: the network"):
         assert prepare(flaky, range(5), tmp_path / "once", retries=1, **options).numpy().tolist() == [0, 1, 4]
+
+
+@pytest.mark.parametrize("kind", ["array", "stream", "list"])
+def test_what_a_function_has_written_to_before_it_failed_is_not_used(kind: str, tmp_path: Path) -> None:
+    numbers = numpy.arange(1.0, 101.0)
+
+    def halves(batch: Any) -> Any:
+        for row in batch:
+            row /= 2
+        if any(row[0] == 3.5 for row in batch):
+            raise ValueError("seven")
+        return numpy.array([row[0] for row in batch])
+
+    lengths = 1 + numpy.arange(100) % 2 if kind == "list" else numpy.ones(100, int)  # of several, none is stacked
+    rows = [numpy.full(length, number) for length, number in zip(lengths, numbers, strict=True)]
+    source = {"array": numbers[:, None], "stream": iter(rows), "list": rows}[kind]
+    with pytest.warns(UserWarning, match="1 of 100 samples failed .* sample 6: ValueError: seven"):
+        made = prepare(halves, source, tmp_path / "set", batched=True, batch=20)
+    assert made.numpy().tolist() == numpy.delete(numbers / 2, 6).tolist()
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_what_is_tried_again_has_not_been_written_to(batched: bool, tmp_path: Path) -> None:
+    failed = counted(tmp_path, lambda rows: None)
+
+    def halves(rows: Any) -> Any:
+        rows /= 2
+        if not (tmp_path / "calls").exists():
+            failed(rows)
+            raise OSError("the network")
+        return rows
+
+    made = prepare(halves, X[:8], tmp_path / "set", retries=1, batched=batched, engine="serial")
+    numpy.testing.assert_array_equal(made.numpy(), X[:8] / 2)
+
+
+@pytest.mark.parametrize("kind", ["rows", "batches", "several", "views", "tensors"])
+def test_a_function_may_return_the_same_array_each_time(kind: str, tmp_path: Path) -> None:
+    room, numbers = numpy.zeros(3), numpy.arange(3000.0)
+
+    def fill(number: Any) -> Any:
+        room[:] = number
+        return room
+
+    def fill_batch(batch: Any) -> Any:
+        room[: len(batch)] = batch
+        return room[: len(batch)]
+
+    def several(number: Any) -> Any:
+        yield from (fill(number + place / 2) for place in range(2))
+
+    def fill_tensor(number: Any) -> Any:
+        import torch
+
+        return torch.from_numpy(fill(number))
+
+    functions = {"rows": fill, "batches": fill_batch, "several": several, "views": lambda number: (fill(number)[:2], 1)}
+    functions |= {"tensors": fill_tensor}
+    options = {"batched": True, "batch": 3} if kind == "batches" else {}
+    found = prepare(functions[kind], numbers, tmp_path / "set", **options).numpy()
+    found = found[0] if kind == "views" else found
+    wanted = numpy.arange(6000.0) / 2 if kind == "several" else numbers
+    assert (found if kind == "batches" else found[:, 0]).tolist() == wanted.tolist()
 
 
 def test_none_is_left_out_of_a_set_that_is_to_be_whole(tmp_path: Path) -> None:
@@ -279,6 +362,12 @@ def test_bad_calls_say_everything_at_once(tmp_path: Path) -> None:
         tenfold.prepare(3, X, "", batch=0, on_error="ignore", format="csv", seed=-1)  # type: ignore[arg-type]
     for part in ("fn=3", "to=''", "batch=0", "on_error='ignore'", "format='csv'", "seed=-1"):
         assert part in str(caught.value)
+
+    async def later(row: Any) -> Any:
+        return row
+
+    with pytest.raises(tenfold.BadCall, match="fn=later: it is async"):
+        prepare(later, X, tmp_path / "set")
     (tmp_path / "others").mkdir()
     (tmp_path / "others" / "thesis.txt").write_text("mine")
     with pytest.raises(tenfold.BadCall, match=r"holds files that are not a prepared set: thesis.txt"):

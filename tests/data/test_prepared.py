@@ -145,6 +145,10 @@ def test_of_one_column_no_other_is_read(prepared: tenfold.Prepared, tmp_path: Pa
     assert [len(part) for part in found.split(0.5, by="y")] == [52]
 
 
+def test_parts_of_a_set_are_verified_as_the_set(prepared: tenfold.Prepared) -> None:
+    assert prepared.only(1).verify() == prepared.split(0.5)[0].verify() == []
+
+
 def test_splits_have_nothing_in_common_and_keep_the_shares(prepared: tenfold.Prepared) -> None:
     training, testing = prepared.split(0.75, 0.25, by="y", seed=3)
     rows = [tuple(row) for part in (training, testing) for row in part.numpy()[0]]

@@ -14,7 +14,7 @@ from source_kinds import KINDS, Made
 
 import tenfold
 from tenfold.data.opening import source
-from tenfold.data.source import Rows, Source, count, sample
+from tenfold.data.source import Rows, Source, count, samples
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -42,7 +42,7 @@ def opened(made: Made) -> Source:
 def assert_rows(rows: Rows, expected: list[Any]) -> None:
     assert count(rows) == len(expected)
     for place, one in enumerate(expected):
-        assert_sample(sample(rows, place), one)
+        assert_sample(list(samples(rows))[place], one)
 
 
 def assert_sample(found: Any, expected: Any) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tenfold.data.opening import source
-from tenfold.data.source import PART_BYTES, count, cut, sample
+from tenfold.data.source import PART_BYTES, count, cut, samples
 from tenfold.data.streams import BLOCK
 from tenfold.errors import BadCall
 
@@ -44,7 +44,7 @@ def test_batches_are_whole(batch: int, sizes: list[int]) -> None:
 def test_no_more_is_read_than_is_taken() -> None:
     drawn = []
     parts = source((drawn.append(number), number)[1] for number in itertools.count()).parts()
-    assert sample(next(iter(parts)).rows, 5) == 5
+    assert list(samples(next(iter(parts)).rows))[5] == 5
     assert len(drawn) == BLOCK
 
 

@@ -132,7 +132,7 @@ def test_what_cannot_be_read_is_said(truth: Any, predicted: Any, message: str) -
 def test_two_kinds_of_labels_and_more_than_two_classes_are_refused() -> None:
     accuracy = metric("accuracy")
     with pytest.raises(BadCall, match="labels of two kinds: 0 and 'a'"):
-        accuracy.result(accuracy.update(None, numpy.array([0]), numpy.array(["a"])))
+        accuracy.update(None, numpy.array([0]), numpy.array(["a"]))
     with pytest.raises(BadCall, match=r"labels in some blocks|columns of scores in some blocks"):
         accuracy.merge(
             accuracy.update(None, numpy.array([0]), numpy.array([1])),
@@ -141,6 +141,14 @@ def test_two_kinds_of_labels_and_more_than_two_classes_are_refused() -> None:
     f1 = metric("f1")
     with pytest.raises(BadCall, match=r"f1 is for two classes, and there are 3 labels: 0, 1, 2; use f1_macro"):
         f1.result(f1.update(None, numpy.array([0, 1, 2]), numpy.array([0, 1, 1])))
+
+
+def test_of_minus_one_and_zero_the_greater_is_positive() -> None:
+    truth, scores = numpy.array([-1, 0, -1, 0]), numpy.array([0.1, 0.8, 0.3, 0.9])
+    area = metric("roc_auc")
+    assert area.result(area.update(None, truth, scores)) == sklearn.roc_auc_score(truth, scores) == 1
+    f1 = metric("f1")
+    assert f1.result(f1.update(None, truth, numpy.array([-1, 0, 0, 0]))) == pytest.approx(0.8)
 
 
 def test_nothing_scored_is_not_a_number() -> None:

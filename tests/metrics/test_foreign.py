@@ -151,7 +151,9 @@ class TensorMean(torch.nn.Module):
 def test_metrics_with_merge_state() -> None:
     truth, predicted = NUMBERS[0][:, 0], NUMBERS[1][:, 0]
     assert evaluated(Near(), truth, predicted) == numpy.mean(abs(truth - predicted) < 0.5)
-    numpy.testing.assert_allclose(evaluated(TensorMean(), *NUMBERS), (NUMBERS[1] - NUMBERS[0]).mean(axis=0), rtol=1e-4)
+    for numbers in (NUMBERS, [each.byteswap().view(each.dtype.newbyteorder()) for each in NUMBERS]):
+        found = evaluated(TensorMean(), *numbers)
+        numpy.testing.assert_allclose(found, (NUMBERS[1] - NUMBERS[0]).mean(axis=0), rtol=1e-4)
     with pytest.raises(BadCall, match="bootstrap=10: Near knows no weights"):
         Scoring(Near(), bootstrap=10)
     with pytest.raises(BadCall, match="weight: Near knows no weights"):
@@ -212,6 +214,22 @@ def test_ones_own_metric() -> None:
         Scoring(Worst(), bootstrap=5)
     with pytest.raises(BadCall, match=r"bias.update\(\) returned None"):
         Scoring(Forgetful()).update(truth, predicted)
+
+
+def test_a_metric_may_write_to_what_it_is_given() -> None:
+    class Spoiling(Bias):
+        def update(self, state: Any, truth: Any, predicted: Any, weight: Any) -> Any:
+            predicted -= truth
+            truth[:] = 0
+            weight /= 2
+            return super().update(state, truth, predicted, weight)
+
+    truth, predicted, groups = NUMBERS[0][:, 0], NUMBERS[1][:, 0], numpy.arange(len(WEIGHT)) % 2
+    wanted, found = (
+        scoring.scores(scoring.update(truth.copy(), predicted.copy(), WEIGHT, groups))
+        for scoring in (Scoring([metric, "mae"], by=True) for metric in (Bias(), Spoiling()))
+    )
+    assert found.as_dict() == wanted.as_dict()
 
 
 def test_what_has_no_state_is_refused_with_what_to_use() -> None:

@@ -235,6 +235,17 @@ def refused_keras() -> None:
     model_kinds.keras_own_classes().value.save("own.keras")
     assert "give the model itself" in _message_of(lambda: loaded(model("own.keras")))
 
+    class Bare(keras.Model):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+
+        def call(self, x: Any) -> Any:
+            return x * 2
+
+    bare = Bare()
+    bare(numpy.zeros((2, 2)))
+    assert "Bare again in a worker: its __init__ got an unexpected keyword argument 'trainable'" in _message(bare)
+
 
 def keras_imports_no_other_framework() -> None:
     """Keras alone would import TensorFlow to save a model of another backend. The first case, before others do."""

@@ -86,6 +86,6 @@ def test_a_model_keeps_the_contract(told: dict[str, dict[str, str]], interpreter
 @pytest.mark.slow
 @pytest.mark.parametrize("interpreter", INTERPRETERS)
 def test_what_cannot_work_is_refused_in_words(told: dict[str, dict[str, str]], interpreter: str) -> None:
-    answers = {name: trouble for name, trouble in told[interpreter].items() if "refused" in name or "imports" in name}
+    answers = {name: trouble for name, trouble in told[interpreter].items() if ": " not in name}
     assert len(answers) >= 2
     assert not any(answers.values()), "\n".join(answers.values())

@@ -18,7 +18,7 @@ def decided(seconds: Callable[[int], float], *, fixed: bool = False, limit: int 
     for size in sizing.sizes(fixed=fixed):
         if not sizing.goes_on(tried, size, limit):
             break
-        tried.append(Tried(size, seconds(size), size * ROW))
+        tried.append(Tried(size, seconds(size), size * ROW, size * ROW))
     return sizing.chosen(tried, limit), [one.size for one in tried]
 
 
@@ -41,13 +41,22 @@ def test_all_sizes_are_tried_where_a_batch_costs_the_same() -> None:
 
 
 def test_the_largest_where_the_rows_cost_all_unless_a_batch_takes_long() -> None:
-    assert decided(lambda rows: rows * 1e-5, fixed=True) == (4096, [256, 1024, 4096])
+    assert decided(lambda rows: rows * 1e-5, fixed=True) == (4096, list(COMPILED))
     assert decided(lambda rows: rows * 1e-3, fixed=True) == (256, [256])
     assert decided(lambda rows: rows * 1e-3) == (64, [32, 64])
 
 
 def test_what_is_slower_is_not_taken() -> None:
     assert decided(lambda rows: 1e-3 if rows <= 128 else 1.0) == (128, [32, 64, 128, 256])
+
+
+def test_rows_that_leave_the_cache_are_only_tried_where_that_can_pay() -> None:
+    kilobytes = [Tried(1024, 1.1e-3, 0, 1024 * 3136), Tried(2048, 2.0e-3, 0, 2048 * 3136)]
+    assert not sizing.goes_on(kilobytes, 4096, None)
+    still_gaining = [kilobytes[0], Tried(2048, 1.2e-3, 0, 2048 * 3136)]
+    assert sizing.goes_on(still_gaining, 4096, None)
+    narrow = [Tried(one.size, one.seconds, 0, one.size * 100) for one in kilobytes]
+    assert sizing.goes_on(narrow, 4096, None)
 
 
 @pytest.mark.parametrize(("limit", "size"), [(300 * ROW, 256), (256 * ROW, 256), (40 * ROW, 32), (1, 32)])

@@ -22,15 +22,16 @@ _HERE = "synchronous"
 
 
 def of(value: Any, columns: Sequence[str] | None, name: str) -> Source:
-    """An array, a dataframe or a series."""
+    """An array or a dataframe."""
     if hasattr(value, "chunks") and hasattr(value, "blocks"):
         if columns is not None:
             raise BadCall(f"columns={list(columns)!r}: {name} is one array; columns= is for dataframes")
         return DaskArray(value, name)
-    if hasattr(value, "npartitions") and hasattr(value, "partitions") and hasattr(value, "columns"):
+    if hasattr(value, "npartitions") and hasattr(value, "partitions") and getattr(value, "ndim", 0) == 2:
         return DaskFrame(value, columns, name)
     told = type(value).__name__
-    raise BadCall(f"{name}: a {told} of Dask's; expected an array or a dataframe, such as bag.to_dataframe()")
+    frame = "frame" if hasattr(value, "to_frame") else "dataframe"
+    raise BadCall(f"{name}: a {told} of Dask's; expected an array or a dataframe, such as {told.lower()}.to_{frame}()")
 
 
 class _Computed(Banded):

@@ -13,6 +13,7 @@ A function of a batch returns the same with one row after the other in each arra
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -24,6 +25,13 @@ from tenfold.errors import BadCall
 
 ALONE = "data"
 NAMES = ("x", "y", "sample_weight")  # as a `Fit` looks for them in a folder
+
+PLAIN = frozenset({numpy.ndarray, float, int, bool, tuple, dict, numpy.float32, numpy.float64})
+"""Types of which one is one row."""
+HOLDING = frozenset({numpy.ndarray, tuple, dict})
+"""Those of them that are arrays, or hold some."""
+_FRESH = 3
+"""References to an array that nobody else has: the caller's, the argument, and that of the question."""
 
 LONGEST = 200  # bytes of a column's name: a file's may have 255
 
@@ -145,8 +153,22 @@ def _is_name(name: object) -> bool:
 def rows_of(result: Any) -> list[Any]:
     """The rows that one sample has become."""
     if isinstance(result, list) or hasattr(result, "__next__"):
-        return [row for row in result if row is not None]
-    return [] if result is None else [result]
+        return [kept(row, 1) for row in result if row is not None]
+    return [] if result is None else [kept(result)]
+
+
+def kept(row: Any, around: int = 0) -> Any:
+    """A row that stays as it is until it is written: a copy of arrays that the function may fill again for the next.
+
+    `around`: how many containers hold it.
+    """
+    if isinstance(row, numpy.ndarray):
+        return row if row.base is None and sys.getrefcount(row) <= _FRESH + around else row.copy()
+    if isinstance(row, tuple):
+        return tuple(kept(value, 1) for value in row)
+    if isinstance(row, Mapping):
+        return {name: kept(value, 1) for name, value in row.items()}
+    return as_array(row).copy() if hasattr(row, "detach") else row  # a tensor of PyTorch's
 
 
 def block_of(rows: Sequence[Any], form: Form) -> list[numpy.ndarray[Any, Any]]:
@@ -196,6 +218,8 @@ def _stacked(values: list[Any], column: Column) -> numpy.ndarray[Any, Any]:
         found = numpy.asarray(values)
         _check(found.dtype, (), column)
         return found.astype(column.dtype, copy=False)
+    if len(kinds) == 1 and not column.shape and _is_kind(kinds.pop(), column.dtype):
+        return numpy.array(values, column.dtype)
     found = numpy.empty((len(values), *column.shape), column.dtype)
     for place, value in enumerate(values):
         array = value if type(value) is numpy.ndarray else as_array(value)
@@ -203,6 +227,11 @@ def _stacked(values: list[Any], column: Column) -> numpy.ndarray[Any, Any]:
             _check(array.dtype, array.shape, column)
         found[place] = array
     return found
+
+
+def _is_kind(kind: type, dtype: numpy.dtype[Any]) -> bool:
+    """Whether NumPy's numbers of a type are all of `dtype`; not so of texts and dates, whose types say too little."""
+    return dtype.kind in "biufc" and kind is dtype.type
 
 
 def _check(dtype: numpy.dtype[Any], shape: tuple[int, ...], column: Column) -> None:

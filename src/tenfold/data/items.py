@@ -50,7 +50,8 @@ class Items(Source):
         return self._size
 
     def read(self, start: int, stop: int) -> Rows:
-        return stacking.stacked([self._one(number) for number in range(start, stop)])
+        # What is not stacked would be the object's own arrays, to which a function may write.
+        return stacking.stacked([stacking.own(self._one(number)) for number in range(start, stop)])
 
     def _one(self, number: int) -> Any:
         try:

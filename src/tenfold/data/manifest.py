@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +65,9 @@ class Manifest:
 
     def write(self, path: Path) -> None:
         """Whole, or not at all."""
-        found = asdict(self) | {"form": self.form.as_json(), "version": VERSION}
-        found["pieces"] = [
-            [p.start, p.stop, p.key, p.rows, p.crc, [asdict(fault) for fault in p.faults]] for p in self.pieces
-        ]
+        pieces = [[p.start, p.stop, p.key, p.rows, p.crc, [asdict(fault) for fault in p.faults]] for p in self.pieces]
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        found |= {"form": self.form.as_json(), "pieces": pieces, "version": VERSION}
         partial = path.with_suffix(".partial")
         with open(partial, "w") as file:
             json.dump(found, file)

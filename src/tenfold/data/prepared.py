@@ -136,7 +136,8 @@ class Prepared(Source):
         epochs       how often every row comes, from `first_epoch` on
         shard        (i, n): the part of worker i of n. All have as many batches, and together every row once
         """
-        faults = _faults(shard, batch_size=(batch_size, 1), seed=(seed, 0), epochs=(epochs, 1), prefetch=(prefetch, 0))
+        numbers = {"seed": (seed, 0), "first_epoch": (first_epoch, 0), "prefetch": (prefetch, 0)}
+        faults = _faults(shard, batch_size=(batch_size, 1), epochs=(epochs, 1), **numbers)
         if faults:
             raise BadCall("; ".join(faults))
         cuts = order.batches(len(self), batch_size, shard) if len(self) else []
@@ -230,12 +231,12 @@ class Prepared(Source):
         found = self._manifest
         if found is None or self.folder is None:
             return []
-        store = self._store
+        store = stores.KINDS[found.format](self.folder, found.form)  # opened anew, and of all columns
 
         def sound(placed: tuple[int, Piece]) -> bool:
             place, piece = placed
             try:
-                return checksum(stores.blocks(store, self.form, place, place + piece.rows)) == piece.crc
+                return checksum(stores.blocks(store, found.form, place, place + piece.rows)) == piece.crc
             except Exception:  # the library of each format has errors of its own
                 return False
 

@@ -15,14 +15,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tenfold.data import stores, writing
-from tenfold.data.form import Form, batch_of, block_of, check_row, form_of, rows_of
+from tenfold.data import stacking, stores, writing
+from tenfold.data.form import HOLDING, PLAIN, Form, batch_of, block_of, check_row, form_of, kept, rows_of
 from tenfold.data.placing import HELD, Block, Placing
-from tenfold.data.source import Part, Rows, Source, count, sample
+from tenfold.data.source import Part, Rows, Source, count, samples
+from tenfold.data.tuning import Tuned
 from tenfold.errors import BadCall, SampleFailed
 from tenfold.work.settled import settle
 
 FORM = "form.json"
+FAILS = (Exception, SystemExit)
+"""What may come of a sample: some libraries end the process where a file is not what they expect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,9 @@ class Preparing:
         self._retries = retries
         self._kept = kept
         self._form: Form | None = None
+        self._tuned: Tuned | None = None
+        if batched and batch is None and not hasattr(function, "at_a_time"):
+            self._tuned = Tuned(function, folder)
         self._reading = 0.0  # seconds
         if hasattr(function, "__tenfold_modules__"):
             self.__tenfold_modules__ = function.__tenfold_modules__
@@ -165,77 +171,98 @@ class Preparing:
     def _blocks(self, part: Part, faults: list[Fault]) -> Iterator[Block]:
         stop = part.start
         while stop < part.stop:
-            start, stop = stop, min(stop + self._step(part.stop - stop), part.stop)
+            start, stop = stop, min(stop + self._step(part.stop - part.start), part.stop)
             try:
                 rows = self._read(part, start, stop)
-            except Exception as error:
+            except FAILS as error:
                 if stop - start == 1:
                     faults.append(self._fault(start, error))
                 else:
                     for place in range(start, stop):
                         yield from self._blocks(_one(part, place), faults)
                 continue
-            yield from (self._batches if self._batched else self._row_blocks)(rows, start, faults)
+            if self._batched:
+                yield from self._batches(part, rows, start, faults)
+            else:
+                yield from self._row_blocks(rows, start, faults)
             del rows  # before the next are read: then these are in the same memory, and in the processor's cache
 
-    def _step(self, left: int) -> int:
-        """How many of so many samples to read next: no less than is decoded at once."""
+    def _step(self, samples: int) -> int:
+        """How many of a part's samples to read next: no less than is decoded at once.
+
+        Asked with all of them each time, so that a model gets batches of one size: a smaller one may be filled up.
+        """
         if self._batched and self._batch:
             return self._batch
-        return self._at_a_time(left) if self._source.is_flat else left
+        return self._at_a_time(samples) if self._source.is_flat else samples
 
-    def _at_a_time(self, left: int) -> int:
+    def _at_a_time(self, samples: int) -> int:
         """How many of them the function is given."""
         found = getattr(self._function, "at_a_time", None)
-        return left if found is None else found(left)
+        return samples if found is None else found(samples)
 
     def _read(self, part: Part, start: int, stop: int) -> Rows:
-        if part.rows is not None:
-            return _cut(part.rows, start - part.start, stop - part.start)
+        harmless = getattr(self._function, "changes_nothing", False)
+        if part.rows is not None:  # copied, because they may be asked for again
+            return (_cut if harmless else stacking.sliced)(part.rows, start - part.start, stop - part.start)
         began = time.monotonic()
         try:
-            harmless = getattr(self._function, "changes_nothing", False)
             return self._source.view(start, stop) if harmless else self._source.read(start, stop)
         finally:
             self._reading += time.monotonic() - began
 
-    def _batches(self, rows: Rows, start: int, faults: list[Fault]) -> Iterator[Block]:
+    def _batches(self, part: Part, rows: Rows, start: int, faults: list[Fault]) -> Iterator[Block]:
         """What was read through a function of batches, which may want less of it: its outputs may be larger."""
-        step = self._at_a_time(count(rows))
+        step = self._tuned.size(rows) if self._tuned is not None else self._at_a_time(count(rows))
         for place in range(0, count(rows), step):
-            yield from self._batch_blocks(_cut(rows, place, place + step), start + place, faults)
+            yield from self._batch_blocks(part, _cut(rows, place, place + step), start + place, faults)
 
-    def _batch_blocks(self, rows: Rows, start: int, faults: list[Fault]) -> Iterator[Block]:
-        """A batch through a function of batches; one by one where that fails, to find out whose fault it is."""
+    def _batch_blocks(self, part: Part, rows: Rows, start: int, faults: list[Fault]) -> Iterator[Block]:
+        """A batch through a function of batches; one by one where that fails, to find out whose fault it is.
+
+        For that, samples are read again: the function may have written to them before it failed.
+        """
+        stop = start + count(rows)
         try:
             result = self._call(rows)
+            if not hasattr(self._function, "at_a_time"):  # a model's outputs are its own
+                result = kept(result)
             block = None if result is None else batch_of(result, self._form_for(result, batched=True))
-        except Exception as error:
-            if count(rows) > 1 and not self._quarantines:
-                raise SampleFailed(named(error, start, start + count(rows))) from error
-            if count(rows) == 1:
+        except FAILS as error:
+            if stop - start > 1 and not self._quarantines:
+                raise SampleFailed(named(error, start, stop)) from error
+            if stop - start == 1:
                 faults.append(self._fault(start, error))
                 return
         else:
             if block is not None:
                 yield block
             return
-        for place in range(count(rows)):
-            yield from self._batch_blocks(_cut(rows, place, place + 1), start + place, faults)
+        for place in range(start, stop):
+            yield from self._batch_blocks(part, self._read(part, place, place + 1), place, faults)
 
     def _row_blocks(self, rows: Rows, start: int, faults: list[Fault]) -> Iterator[Block]:
         """Samples through a function of one; as many rows at a time as may be held."""
         found: list[Any] = []
         places: list[int] = []
         most, call = self._most(), self._call
-        for place in range(count(rows)):
+        for place, one in enumerate(samples(rows), start):
             try:
-                made = rows_of(call(sample(rows, place)))
-            except Exception as error:
-                faults.append(self._fault(start + place, error))
+                made = call(one)
+                kind = type(made)
+                if kind not in PLAIN:
+                    made = rows_of(made)
+                elif kind in HOLDING:
+                    made = kept(made)
+            except FAILS as error:
+                faults.append(self._fault(place, error))
                 continue
-            found += made
-            places += [start + place] * len(made)
+            if type(made) is list:
+                found += made
+                places += [place] * len(made)
+            else:  # two lists less for each of a million numbers
+                found.append(made)
+                places.append(place)
             if len(found) >= most:
                 yield from self._stacked(found, places, faults)
                 found, places, most = [], [], self._most()
@@ -248,8 +275,8 @@ class Preparing:
     def _insistently(self, given: Any) -> Any:
         """What the function gives, which is called again as often as the caller wants."""
         for _ in range(self._retries):
-            with contextlib.suppress(Exception):
-                found = self._function(given)
+            with contextlib.suppress(*FAILS):
+                found = self._function(stacking.own(given))  # to which it may write before it fails
                 # A generator may fail at any of its rows.
                 return list(found) if hasattr(found, "__next__") and not self._batched else found
         return self._function(given)
@@ -285,14 +312,14 @@ class Preparing:
         if good:
             yield block_of(good, self._form)
 
-    def _fault(self, place: int, error: Exception) -> Fault:
+    def _fault(self, place: int, error: BaseException) -> Fault:
         if not self._quarantines:
             raise SampleFailed(named(error, place)) from error
         line = "".join(traceback.format_exception_only(error)).strip()
         return Fault(place, line, "".join(traceback.format_exception(error)))
 
 
-def named(error: Exception, start: int, stop: int | None = None) -> str:
+def named(error: BaseException, start: int, stop: int | None = None) -> str:
     """What happened, and to which samples."""
     which = f"sample {start}" if stop is None else f"the batch of samples {start} to {stop - 1}"
     return f"{which}: {''.join(traceback.format_exception_only(error)).strip()}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tenfold.data import stacking
 from tenfold.data.form import Form, batch_of, form_of
 from tenfold.data.placing import Block
 from tenfold.data.preparing import named
@@ -41,7 +42,7 @@ class Returning:
             raise SampleFailed(named(error, part.start, part.stop)) from error
 
     def _read(self, part: Part) -> Any:
-        if part.rows is not None:
-            return part.rows
         harmless = getattr(self._function, "changes_nothing", False)
+        if part.rows is not None:
+            return part.rows if harmless else stacking.own(part.rows)
         return (self._source.view if harmless else self._source.read)(part.start, part.stop)

@@ -110,13 +110,14 @@ def count(rows: Rows) -> int:
     return len(rows)
 
 
-def sample(rows: Rows, place: int) -> Any:
-    """One of them."""
+def samples(rows: Rows) -> Iterator[Any]:
+    """All of them, one by one."""
     if isinstance(rows, Mapping):
-        return {key: sample(value, place) for key, value in rows.items()}
+        columns = [samples(value) for value in rows.values()]
+        return (dict(zip(rows, values, strict=True)) for values in zip(*columns, strict=True))
     if isinstance(rows, tuple):
-        return tuple(sample(value, place) for value in rows)
-    return rows[place]
+        return zip(*map(samples, rows), strict=True)
+    return iter(rows)
 
 
 def step_of(length: int, sample_bytes: int, least: int = 1, *, streamed: bool = False) -> int:

@@ -20,6 +20,8 @@ _NUMBERS = (bool, int, float, complex)
 
 def plain(value: Any) -> Any:
     """The same with NumPy arrays in place of tensors and images, however nested."""
+    if isinstance(value, np.ma.MaskedArray):
+        return as_array(value)
     if isinstance(value, np.ndarray | np.generic | str | bytes) or value is None or type(value) in _NUMBERS:
         return value
     if isinstance(value, Mapping):
@@ -48,6 +50,8 @@ def is_tensor(value: Any) -> bool:
 
 def as_array(value: Any) -> np.ndarray[Any, Any]:
     """A framework's array as NumPy's, from whatever device; bfloat16, which NumPy has not, as float32."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise BadCall("a masked array, whose gaps no file can keep; fill them first, such as array.filled(0)")
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         value = value.float() if str(value.dtype) == "torch.bfloat16" else value
@@ -104,8 +108,18 @@ def sliced(rows: Rows, start: int, stop: int) -> Rows:
         return {key: sliced(value, start, stop) for key, value in rows.items()}
     if isinstance(rows, tuple):
         return tuple(sliced(value, start, stop) for value in rows)
-    found = rows[start:stop]
-    return np.array(found) if isinstance(found, np.ndarray) else found
+    return own(rows[start:stop])
+
+
+def own(value: Any) -> Any:
+    """The same with copies of all arrays in it, however nested: for who may write to what it is given."""
+    if isinstance(value, np.ndarray):
+        return np.array(value)
+    if isinstance(value, Mapping):
+        return {key: own(part) for key, part in value.items()}
+    if isinstance(value, tuple):
+        return tuple(own(part) for part in value)
+    return [own(part) for part in value] if isinstance(value, list) else value
 
 
 def weight(value: Any) -> int:

@@ -12,16 +12,15 @@ import hashlib
 import io
 import pickle
 import types
-from collections import ChainMap
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from tenfold.work.parcel import PROTOCOL, reducers
+from tenfold.work.parcel import PROTOCOL, Table, reducers
 
 SIZE = 8  # bytes
 
-Describe = Callable[[types.FunctionType], str]
-"""What identifies a function."""
+Describe = Callable[[Any], str]
+"""What identifies a function or a class."""
 
 _SETS = (b"\x8f", b"\x91")  # pickle's opcodes for a set and a frozenset
 
@@ -38,11 +37,9 @@ def of_value(value: object, describe: Describe) -> bytes:
 
 
 def _identity(value: Any, describe: Describe) -> Any:
-    """Functions are pickled by their code, classes and modules by their name."""
-    if isinstance(value, types.FunctionType):
+    """Functions and classes are pickled as what identifies them, modules by their name."""
+    if isinstance(value, types.FunctionType) or (isinstance(value, type) and value.__module__ != "builtins"):
         return str, (describe(value),)
-    if isinstance(value, type) and value.__module__ != "builtins":
-        return str, (f"{value.__module__}.{value.__qualname__}",)
     if isinstance(value, types.ModuleType):
         return str, (value.__name__,)
     return NotImplemented
@@ -75,6 +72,14 @@ class _InOrder(pickle._Pickler):
     dispatch: ClassVar[Any] = {**pickle._Pickler.dispatch, set: save_set, frozenset: save_set}
 
 
+class _Told(Table):
+    """How values are pickled only to be told apart."""
+
+    def __missing__(self, kind: Any) -> Callable[[Any], Any]:
+        found = (member.identity(kind) for member in self.members)
+        return next((way for way in found if way is not None), None) or super().__missing__(kind)
+
+
 def _dump(value: object, describe: Describe, kind: type[Any]) -> tuple[bytes, list[memoryview]]:
     """Without a memo first, so that it does not matter whether equal parts are the same object; circles need one."""
     try:
@@ -87,7 +92,7 @@ def _dump_with(value: object, describe: Describe, kind: type[Any], *, memo: bool
     file = io.BytesIO()
     buffers: list[memoryview] = []
     pickler = kind(file, buffers, describe)
-    pickler.dispatch_table = ChainMap(reducers(), copyreg.dispatch_table)
+    pickler.dispatch_table = _Told(reducers(), copyreg.dispatch_table)
     pickler.fast = not memo
     pickler.dump(value)
     return file.getvalue(), buffers

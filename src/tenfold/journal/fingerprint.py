@@ -20,7 +20,7 @@ from tenfold.journal import digest, origins
 
 def of_value(value: object) -> bytes:
     """A digest that is equal for equal values, in every interpreter; raises what pickle raises."""
-    return digest.of_value(value, _of_nested)
+    return digest.of_value(value, lambda part: _full_name(part) if isinstance(part, type) else _of_nested(part))
 
 
 def of_function(function: Callable[..., Any]) -> dict[str, str]:
@@ -56,11 +56,16 @@ class _UnderWay(threading.local):
 _under_way = _UnderWay()
 
 
-def _of_nested(function: types.FunctionType) -> str:
-    """What identifies a function that is part of a value."""
-    if id(function) in _under_way.functions or is_installed(function):
-        return f"{function.__module__}.{function.__qualname__}"
-    return repr(sorted(of_function(function).items()))
+def _of_nested(part: Any) -> str:
+    """What identifies a function, or a class, that is part of a value: its code."""
+    if id(part) in _under_way.functions or is_installed(part):
+        return _full_name(part)
+    return repr(sorted(of_function(part).items()))
+
+
+def _full_name(value: Any) -> str:
+    """Of a function or a class, with its module."""
+    return f"{value.__module__}.{value.__qualname__}"
 
 
 class _Visitor:
@@ -89,7 +94,7 @@ class _Visitor:
             self._once(value, lambda: self._visit_class(value, name))
         elif wrapped is not None and callable(wrapped):  # functools.cache, jax.jit, tf.function
             self.visit(wrapped, name)
-        elif callable(value) and not isinstance(value, type | types.FunctionType) and not is_installed(type(value)):
+        elif not isinstance(value, type | types.FunctionType | types.ModuleType) and not is_installed(type(value)):
             self._visit_object(value, name)
         elif not isinstance(value, types.ModuleType):
             self._put(name, _digest(value))
@@ -121,6 +126,9 @@ class _Visitor:
             self.visit(content, f"{cell_name} (closed over by {name})")
         for key, default in [*enumerate(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).items()]:
             self.visit(default, f"default {key} of {name}")
+        registry = getattr(function, "registry", None)
+        if isinstance(registry, types.MappingProxyType):  # functools.singledispatch
+            self.visit(dict(registry), f"what is registered for {name}")
         names = sorted(_names(function.__code__))
         passed: set[int] = set()
         for global_name in names:
@@ -148,12 +156,12 @@ class _Visitor:
             for function in _functions(member):
                 self.visit(function, f"{name}.{key}")
             if not key.startswith("__") and not list(_functions(member)):
-                self._put(f"{name}.{key}", _digest(member))
+                self.visit(member, f"{name}.{key}")
 
     def _visit_object(self, value: Any, name: str) -> None:
         """An object of the user's, whose methods may be called: its class, and its state."""
         self.visit(type(value), name_of(type(value)))
-        self._put(name, _digest(getattr(value, "__dict__", value)))
+        self._put(name, _digest(value))
 
 
 def _functions(member: Any) -> Iterator[Any]:
@@ -164,6 +172,8 @@ def _functions(member: Any) -> Iterator[Any]:
         yield member.__func__
     elif isinstance(member, property):
         yield from (function for function in (member.fget, member.fset, member.fdel) if function is not None)
+    elif isinstance(member, functools.cached_property):
+        yield member.func
 
 
 def _names(code: types.CodeType) -> set[str]:
@@ -187,12 +197,20 @@ def _stable(constant: object) -> str:
 
 
 def _digest(value: object) -> str:
-    if callable(value):
-        return f"{getattr(value, '__module__', '')}.{name_of(value)}"
+    """Of what it holds, also where it can be called: a model, a chain of transforms, `operator.itemgetter(1)`."""
+    if isinstance(value, type | types.FunctionType):  # of a library
+        return _full_name(value)
+    known: dict[int, str] = {}  # of a list of records, the class of each is asked for
+
+    def describe(part: Any) -> str:
+        if id(part) not in known:
+            known[id(part)] = _of_nested(part)
+        return known[id(part)]
+
     try:
-        return of_value(value).hex()
-    except Exception:  # something that cannot be pickled, such as an open file: its type has to do
-        return f"{type(value).__module__}.{type(value).__qualname__}"
+        return digest.of_value(value, describe).hex()
+    except Exception:  # something that cannot be pickled, such as an open file: its name or type has to do
+        return _full_name(value if hasattr(value, "__qualname__") else type(value))
 
 
 def is_installed(value: Any) -> bool:

@@ -95,9 +95,9 @@ class Journal:
         if read_only and not tables:
             raise RunUnusable(f"{self._place} cannot be used: its journal is empty")
         if not read_only:
-            self._db.executescript(TABLES)
-            self._db.execute("INSERT OR IGNORE INTO meta VALUES ('format', ?)", (str(FORMAT),))
-            self._db.commit()
+            # One transaction: each of its own would wait for the disk.
+            format_row = f"INSERT OR IGNORE INTO meta VALUES ('format', '{FORMAT}');"
+            self._db.executescript(f"BEGIN IMMEDIATE;{TABLES}{format_row}COMMIT;")
 
     @property
     def _place(self) -> str:

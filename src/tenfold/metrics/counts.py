@@ -13,7 +13,7 @@ import numpy
 
 from tenfold.errors import BadCall
 from tenfold.metrics import table
-from tenfold.metrics.labels import positive_of, shown
+from tenfold.metrics.labels import positive_of, shown, union
 from tenfold.metrics.port import Array, Family, Readings, Value
 from tenfold.metrics.reading import chosen, same_length, truth_labels
 from tenfold.metrics.table import Table
@@ -37,6 +37,8 @@ class Counts(Family):
         true = truth_labels(truth, first)
         classes, width = chosen(predicted, first)
         same_length(true, classes)
+        if width is None:
+            union(true[:1], classes[:1])  # refuses two kinds at the first block
         labels, rows = numpy.unique(true, return_inverse=True)
         columns, places = numpy.unique(classes, return_inverse=True)
         return Readings((rows, places), (labels, columns, width))

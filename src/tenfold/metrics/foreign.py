@@ -16,6 +16,7 @@ from typing import Any
 import numpy
 
 from tenfold.errors import BadCall
+from tenfold.frameworks.keras.archive import untracked
 from tenfold.metrics.port import Array, Family, Metric, Readings, Value
 
 SUMS = ("sum", "none", None)
@@ -34,7 +35,9 @@ class Foreign(Family):
         return "foreign", id(self)
 
     def read(self, truth: object, predicted: object, first: int = 0) -> Readings:
-        true, given = numpy.asarray(truth), numpy.asarray(predicted)
+        true, given = (
+            array.astype(array.dtype.newbyteorder("="), copy=False) for array in map(numpy.asarray, (truth, predicted))
+        )
         if len(true) != len(given):
             raise BadCall(f"truth has {len(true)} rows and predicted has {len(given)}: expected as many")
         return Readings((true, given))
@@ -54,7 +57,8 @@ class Own(Foreign):
         )
 
     def gather(self, readings: Readings, weight: Array | None) -> Any:
-        true, given = readings.columns
+        true, given = _copied(readings)
+        weight = None if weight is None else weight.copy()
         if len(true) == 0:
             return None
         state = self.metric.init()
@@ -72,10 +76,10 @@ class Own(Foreign):
         return self.metric.merge(a, b)
 
     def value(self, state: Any, labels: Array | None) -> Value:
-        return self.metric.result(state)
+        return _settled(self.metric.result(state))
 
     def empty(self) -> Value:
-        return self.metric.result(self.metric.init())
+        return _settled(self.metric.result(self.metric.init()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +182,7 @@ class TorchMetric(Foreign):
         self._tensors = bool(modules & {"torch", "torchmetrics", "torcheval"})
 
     def gather(self, readings: Readings, weight: Array | None) -> Any:
-        true, given = readings.columns
+        true, given = _copied(readings)
         if len(true) == 0:
             return None
         state = copy.deepcopy(self.metric)
@@ -217,22 +221,27 @@ def _recipe(metric: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
     kind = type(metric)
     if kind.__name__ == "MeanMetricWrapper":  # its configuration has the function's name only, and may be a lambda's
         return kind, {"fn": metric._fn, "name": metric.name, "dtype": metric.dtype, **metric._fn_kwargs}
-    return _configured, {"kind": kind, "config": _untracked(metric.get_config())}
+    return _configured, {"kind": kind, "config": untracked(metric.get_config())}
 
 
 def _configured(kind: Any, config: dict[str, Any]) -> Any:
     return kind.from_config(config)
 
 
-def _untracked(value: Any) -> Any:
-    """Without Keras's own kinds of lists and dicts, which cannot be pickled."""
-    if isinstance(value, dict):
-        return {key: _untracked(each) for key, each in value.items()}
-    return [_untracked(each) for each in value] if isinstance(value, list) else value
-
-
 def _instead() -> str:
     return "write an object with init, update, merge and result, or predict first and compute it from all predictions"
+
+
+def _copied(readings: Readings) -> tuple[Array, ...]:
+    """Truth and predictions for a metric that may write to them: others count the same rows."""
+    return tuple(column.copy() for column in readings.columns)
+
+
+def _settled(value: Any) -> Value:
+    """Numbers of NumPy's and of frameworks as Python's: others are no numbers where scores are shown or drawn again."""
+    if isinstance(value, dict):
+        return {key: _settled(each) for key, each in value.items()}
+    return value.item() if getattr(value, "shape", None) == () and hasattr(value, "item") else value
 
 
 def _plain(value: Any) -> Value:

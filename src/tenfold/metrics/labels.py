@@ -55,7 +55,7 @@ def positive_of(labels: Array, classes: Array | None) -> Any:
     """Which of two labels is the positive one: 1 of 0 and 1 (or -1 and 1), otherwise the greater; None if unknown."""
     if classes is not None:
         return classes[-1]
-    if labels.dtype.kind == "i" and set(labels.tolist()) <= {-1, 0, 1}:
+    if labels.dtype.kind == "i" and any(set(labels.tolist()) <= pair for pair in ({0, 1}, {-1, 1})):
         return 1
     return labels[-1] if len(labels) == 2 else None
 

@@ -23,14 +23,15 @@ def truth_labels(truth: Any, first: int = 0) -> Array:
 def chosen(predicted: Any, first: int = 0) -> tuple[Array, int | None]:
     """The class of each row: a label and None, or the number of a column and how many columns there are."""
     array = _column(numpy.asarray(predicted))
-    if array.ndim == 2 and array.dtype.kind in "biuf":
+    if array.ndim == 2 and array.dtype.kind in "iuf":
         _finite("predicted", array, first)
         return numpy.argmax(array, axis=1), array.shape[1]
     if array.ndim == 1 and array.dtype.kind == "f":
         _finite("predicted", array, first)
         _within("one column of predicted floats is the probability of the positive class", array, first)
         return (array > 0.5).astype(numpy.int64), 2
-    return _labels("predicted", array, first), None
+    labels = _labels("predicted", array, first)
+    return labels, array.shape[1] if array.ndim == 2 else None
 
 
 def probabilities(predicted: Any, first: int = 0) -> Array:

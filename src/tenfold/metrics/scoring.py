@@ -73,7 +73,7 @@ class Scoring:
         limit: int = LIMIT,
     ) -> None:
         found, faults = _found(metrics, classes, columns, approximate)
-        if not isinstance(bootstrap, int) or isinstance(bootstrap, bool) or bootstrap < 0:
+        if not isinstance(bootstrap, int | numpy.integer) or isinstance(bootstrap, bool) or bootstrap < 0:
             faults.append(f"bootstrap={bootstrap!r}: expected how many replicates, such as 1000, or 0 for none")
         elif bootstrap:
             faults += [f"bootstrap={bootstrap}: {each.name} knows no weights" for each in found if not each.weighs]
@@ -82,7 +82,7 @@ class Scoring:
         self.metrics = [each.for_bootstrap() for each in found] if bootstrap else found
         self.by = by
         self.limit = limit
-        self._keys = keys(seed, bootstrap)
+        self._keys = keys(seed, int(bootstrap))
         kinds = {each.kin: each for each in reversed(self.metrics)}
         self._kinds: list[Family] = list(reversed(kinds.values()))
         places = {kind.kin: place for place, kind in enumerate(self._kinds)}
@@ -264,7 +264,8 @@ def _found(
 
 def _grouped(groups: Any, rows: int) -> Iterator[tuple[Any, Array]]:
     """Each group, and the places of its rows."""
-    values = [] if groups is None else numpy.asarray(groups).tolist()
+    found = numpy.asarray([] if groups is None else groups)
+    values = (found.astype("M8[us]") if found.dtype == "M8[ns]" else found).tolist()  # Python has no finer dates
     if len(values) != rows:
         raise BadCall(f"groups has {len(values)} values: expected one for each of {rows} rows")
     places: dict[Any, list[int]] = {}

@@ -7,6 +7,7 @@ Keras travel beside them. A file is sent as it is, and opened as Keras opens a f
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import os
@@ -97,6 +98,7 @@ def of_live(model: Any, output: str | None) -> KerasModel:
     names = output_names(model)
     if output is not None and names and output not in names:
         raise nesting.unknown(output, names)
+    _refuse_unmade(model)
     try:
         content = archive.of(model, compiled=False)
     except Exception as error:
@@ -107,6 +109,29 @@ def of_live(model: Any, output: str | None) -> KerasModel:
     objects = archive.objects(model, content)
     made = KerasModel(packed((content, objects, True), "a Keras model"), output).known_by(model=content, **objects)
     return made.taking(_width(model))
+
+
+def _refuse_unmade(model: Any) -> None:
+    """BadCall for a class of the user's that Keras could not make again from what it keeps of it."""
+    import keras
+
+    usual = [kind.from_config.__func__ for kind in (keras.Model, keras.layers.Layer)]
+    for part in {type(part): part for part in [model, *model._flatten_layers()]}.values():
+        kind = type(part)
+        if kind.__module__.partition(".")[0] == "keras" or getattr(kind.from_config, "__func__", None) not in usual:
+            continue
+        try:
+            config = part.get_config()
+            if "layers" not in config:  # else it is made again of its layers
+                inspect.signature(kind.__init__).bind(part, **config)
+        except TypeError as error:
+            raise BadCall(
+                f"model={model.name!r}: Keras could not make {kind.__name__} again in a worker: its __init__ "
+                f"{error}. Have it take what Keras keeps of it: def __init__(self, ..., **kwargs): "
+                "super().__init__(**kwargs)"
+            ) from error
+        except Exception:  # it keeps nothing of it: Keras says so when it is saved
+            continue
 
 
 def _width(model: Any) -> int | None:

@@ -8,6 +8,7 @@ Rows may also be a list of samples that are no arrays (texts, pictures of differ
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -49,6 +50,21 @@ def count(rows: Rows) -> int:
 def cut(rows: Rows, start: int, stop: int) -> Rows:
     """Rows `start` to `stop`; of arrays a view, so nothing is copied."""
     return each(lambda array: array[start:stop], rows)
+
+
+def copied(rows: Rows) -> Rows:
+    """The same rows, for who may write to them."""
+    return each(lambda array: array.copy() if isinstance(array, numpy.ndarray) else copy.deepcopy(array), rows)
+
+
+def native(rows: Rows) -> Rows:
+    """The same rows with numbers in the machine's own order of bytes: frameworks take no others."""
+    return each(_native, rows)
+
+
+def _native(array: Any) -> Any:
+    is_foreign = isinstance(array, numpy.ndarray) and not array.dtype.isnative
+    return array.astype(array.dtype.newbyteorder("=")) if is_foreign else array
 
 
 def taken(rows: Rows, places: numpy.ndarray) -> Rows:

@@ -66,6 +66,7 @@ class Predicting:
         if hasattr(inputs, "matrix"):  # columns of a table
             by_name = inputs.as_table if predict.by_name is None else predict.by_name
             inputs = inputs if by_name else inputs.matrix()
+        inputs = nesting.native(inputs)
         if self._found is None:
             self._found = self._agreed(predict, inputs)
         rows = nesting.count(inputs)
@@ -80,4 +81,4 @@ class Predicting:
         if path.exists():
             return int(path.read_text())
         limit = WITHOUT_LIMIT if task.memory is None else task.memory // SHARE
-        return int(settle(path, str(sizing.best_size(predict, inputs, limit))))
+        return int(settle(path, str(sizing.best_size(predict, inputs, limit, changes_nothing=self.changes_nothing))))

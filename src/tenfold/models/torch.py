@@ -38,7 +38,8 @@ def of_live(module: Any, output: str | None) -> TorchModel:
         return made.known_by(code=str(module.inlined_graph), weights=module.state_dict())
     kinds = {f"class {kind.__qualname__}": kind for kind in {type(part): None for part in module.modules()}}
     made = TorchModel(packed(module, "a PyTorch module"), output)
-    return made.known_by(model=repr(module), weights=module.state_dict(), **kinds)
+    # The whole of it too, for what its parts were made with: neither `repr` nor weights have to show that.
+    return made.known_by(model=repr(module), weights=module.state_dict(), module=module, **kinds)
 
 
 class _Scripted:
@@ -111,8 +112,8 @@ class _Running:
         import torch
 
         array = numpy.asarray(array)
-        if any(stride < 0 for stride in array.strides) or not array.dtype.isnative:
-            array = numpy.ascontiguousarray(array, array.dtype.newbyteorder("="))
+        if any(stride < 0 for stride in array.strides):
+            array = numpy.ascontiguousarray(array)
         tensor = torch.from_numpy(array)
         floats = self._floats if tensor.is_floating_point() else None
         return tensor.to(device=self._device, dtype=floats)

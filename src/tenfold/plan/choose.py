@@ -75,6 +75,18 @@ def choose(
     return Plan(seats, alone, (*_explain(machines, needs, seats, workers, abilities), *why), needs, workers)
 
 
+def odd(workers: object, isolate: object, timeout: object) -> list[str]:
+    """What is wrong with these values whatever the engine and the machine are."""
+    faults = []
+    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
+        faults.append(f"workers={workers!r}: expected a whole number above 0, or None for as many as fit")
+    if isolate is not None and not isinstance(isolate, bool):
+        faults.append(f"isolate={isolate!r}: expected True, False or None")
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0):
+        faults.append(f"timeout={timeout!r}: expected seconds above 0, or None")
+    return faults
+
+
 def _isolation(needs: Needs, abilities: Abilities, isolate: bool | None) -> tuple[bool, list[str]]:
     if isolate is not None:
         return isolate, ["a process of its own for each task, as asked"] if isolate else []
@@ -87,13 +99,7 @@ def _isolation(needs: Needs, abilities: Abilities, isolate: bool | None) -> tupl
 def _refuse(
     needs: Needs, abilities: Abilities, workers: int | None, isolate: bool | None, timeout: float | None
 ) -> None:
-    faults = []
-    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-        faults.append(f"workers={workers!r}: expected a whole number above 0, or None for as many as fit")
-    if isolate is not None and not isinstance(isolate, bool):
-        faults.append(f"isolate={isolate!r}: expected True, False or None")
-    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0):
-        faults.append(f"timeout={timeout!r}: expected seconds above 0, or None")
+    faults = odd(workers, isolate, timeout)
     lacking = [
         (isolate is True and not abilities.isolates, "isolate=True"),
         (needs.memory is not None and not abilities.limits_memory, f"memory={readable(needs.memory or 0)}"),
