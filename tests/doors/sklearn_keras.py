@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import pickle
 import random
@@ -73,6 +74,34 @@ def every_loss() -> dict[str, Any]:
         sums = float(abs(chances.sum(axis=1) - 1).max())
         found[name] = [list(chances.shape), agree, sums, estimator.score(X, y), list(estimator.classes_)]
     return found
+
+
+@question
+def losses_of_ones_own() -> dict[str, float]:
+    """How far probabilities are from those with Keras's own loss, which says that it takes logits."""
+    from keras import losses
+
+    def sparse(y: Any, outputs: Any) -> Any:
+        return losses.sparse_categorical_crossentropy(y, outputs, from_logits=True)
+
+    class Binary(losses.Loss):  # type: ignore[misc]
+        def call(self, y: Any, outputs: Any) -> Any:
+            return losses.binary_crossentropy(y, outputs, from_logits=True)
+
+    def chances(outputs: int, loss: Any, y: numpy.ndarray) -> numpy.ndarray:
+        build = built(outputs, None, lambda: loss)
+        found: numpy.ndarray = KerasClassifier(build, epochs=20, random_state=0).fit(X, y).predict_proba(X)
+        return found
+
+    three = chances(3, losses.SparseCategoricalCrossentropy(from_logits=True), NAMES)
+    two = chances(1, losses.BinaryCrossentropy(from_logits=True), SIDES)
+    part = functools.partial(losses.sparse_categorical_crossentropy, from_logits=True)
+    found = {
+        "a function": three - chances(3, sparse, NAMES),
+        "a part of one": three - chances(3, part, NAMES),
+        "a class": two - chances(1, Binary(), SIDES),
+    }
+    return {name: float(abs(apart).max()) for name, apart in found.items()}
 
 
 @question

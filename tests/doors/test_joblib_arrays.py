@@ -77,6 +77,31 @@ def test_an_array_that_changes_between_two_calls_is_sent_as_it_is() -> None:
     assert set(Parallel(pre_dispatch=2)(calls())) == {0.0}
 
 
+def test_a_part_of_a_larger_array_is_as_if_it_were_copied() -> None:
+    """The data of scikit-learn's digits is one: nothing of it is next to each other as a whole."""
+    whole = np.arange(90_000, dtype=np.float64).reshape(300, 300)
+    whole[0, 0] = np.nan
+    for part in (whole[:, :-1], whole[:, :-1].T, (whole + 1j)[:, :-1], whole.astype(np.float32)[::2]):
+        for found in Parallel(batch_size=1)(delayed(np.asarray)(part) for _ in range(4)):
+            np.testing.assert_array_equal(found, part)
+            assert found.flags.writeable
+
+
+@pytest.mark.parametrize("length", [50_000, 300_000], ids=["copied by joblib", "mapped by joblib"])
+def test_files_go_with_the_arrays_that_they_are_for(length: int, tmp_path: Path) -> None:
+    """A call may go through more arrays than memory holds; each in its turn."""
+    most = 0
+
+    def calls() -> Iterator[Any]:
+        nonlocal most
+        for n in range(40):
+            most = max(most, len(list(tmp_path.rglob("*.pkl"))))
+            yield delayed(np.ptp)(np.full(length, float(n)))
+
+    assert set(Parallel(temp_folder=str(tmp_path), batch_size=1)(calls())) == {0.0}
+    assert 0 < most < 10
+
+
 def test_a_mapped_array_comes_back_as_one_of_its_own() -> None:
     for found in Parallel()(delayed(lambda array: (array, array[:10]))(LARGE) for _ in range(2)):
         for part in found:

@@ -132,6 +132,17 @@ def built_with(loss: Any, outputs: int, last: Any = None, flat: bool = False) ->
     return build
 
 
+def of_chances(outputs: Any, y: Any) -> Any:
+    return nn.functional.binary_cross_entropy(outputs, y)
+
+
+class OfChances(nn.BCELoss):
+    pass
+
+
+of_odds = nn.functional.binary_cross_entropy_with_logits
+
+
 @pytest.mark.parametrize(
     ("build", "y"),
     [
@@ -144,6 +155,9 @@ def built_with(loss: Any, outputs: int, last: Any = None, flat: bool = False) ->
         pytest.param(built_with(nn.BCEWithLogitsLoss(), 3), NAMES, id="odds of each class"),
         pytest.param(built_with(nn.MSELoss(), 3), NAMES, id="mean squares of one-hot"),
         pytest.param(built_with(nn.functional.cross_entropy, 3), NAMES, id="a function"),
+        pytest.param(built_with(of_chances, 1, nn.Sigmoid(), flat=True), SIDES, id="one's own, of a probability"),
+        pytest.param(built_with(OfChances(), 1, nn.Sigmoid()), SIDES, id="a class that comes of PyTorch's"),
+        pytest.param(built_with(functools.partial(of_odds, reduction="mean"), 3), NAMES, id="a part of a function"),
     ],
 )
 def test_labels_and_probabilities_for_every_loss(build: Any, y: numpy.ndarray) -> None:

@@ -49,6 +49,11 @@ def test_labels_and_probabilities_for_every_loss(answer: dict[str, Any]) -> None
         assert score > 0.85, f"{name}: {score}"
 
 
+@asks("losses_of_ones_own")
+def test_a_loss_of_ones_own_takes_what_the_last_layer_gives(answer: dict[str, float]) -> None:
+    assert max(answer.values()) < 1e-5, answer
+
+
 @asks("a_hinge")
 def test_a_hinge_has_classes_and_no_probabilities(answer: dict[str, Any]) -> None:
     assert answer["score"] > 0.85

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,38 @@ def test_other_parallel_work_of_scikit_learn_is_left_alone() -> None:
     forest = RandomForestClassifier(n_estimators=4, random_state=0, n_jobs=2)
     ours = GridSearch(forest, {"max_depth": [2]}, cv=2, progress=False).fit(X, Y)
     numpy.testing.assert_array_equal(ours.predict(X), forest.set_params(max_depth=2).fit(X, Y).predict(X))
+
+
+class Told:
+    """A callback of scikit-learn's that writes down whose tasks it is told of, also in workers."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        self._write("setup", estimator)
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        self._write("begin", estimator)
+
+    def on_fit_task_end(self, estimator: Any, context: Any) -> None:
+        self._write("end", estimator)
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        self._write("teardown", estimator)
+
+    def _write(self, what: str, estimator: Any) -> None:
+        with self._path.open("a") as file:
+            file.write(f"{what} {type(estimator).__name__}\n")
+
+
+def test_callbacks_of_scikit_learn_are_told_of_every_fit(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn.callback", reason="scikit-learn before 1.9 has no callbacks")
+    search = GridSearch(SVC(), {"C": [0.1, 1, 10]}, cv=2, progress=False)
+    assert search.set_callbacks(Told(tmp_path / "log")).fit(X, Y).best_score_ > 0.9
+    tasks = 1 + 1 + 3 * 2 + 1  # all of it, the search, its fits, and the last one on all rows
+    told = Counter((tmp_path / "log").read_text().split(" GridSearch\n"))
+    assert told == {"setup": 1, "begin": tasks, "end": tasks, "teardown": 1, "": 1}
 
 
 def test_what_calls_share_travels_once() -> None:

@@ -18,7 +18,8 @@ import sklearn
 import sklearn_builds as builds
 import torch
 import torch._dynamo  # the first optimizer would, which sets an environment variable in the middle of a test
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.decomposition import PCA
 from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, RandomizedSearchCV, cross_val_score
@@ -61,6 +62,19 @@ def both(estimator: Any, grid: Any, *data: Any, params: dict[str, Any] | None = 
     theirs = GridSearchCV(estimator, grid, **settings).fit(*data, **(params or {}))
     check_same(ours, theirs)
     return ours, theirs
+
+
+class Shifted(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Does with rows of training what it does not do with others, as TargetEncoder does. Nothing says it is fitted."""
+
+    def fit(self, x: Any, y: Any = None) -> Shifted:
+        return self
+
+    def fit_transform(self, x: Any, y: Any = None) -> Any:
+        return x + 3
+
+    def transform(self, x: Any) -> Any:
+        return x
 
 
 # -- the same numbers -------------------------------------------------------------------------------------------------
@@ -152,6 +166,13 @@ def test_a_pipeline_that_ends_with_an_estimator_of_ours() -> None:
     both(pipeline, others, X, NAMES, cv=2)
 
 
+@pytest.mark.parametrize("more", [{}, {"return_train_score": True}], ids=["held out", "training too"])
+def test_rows_of_training_are_what_fit_transform_makes_of_them(more: dict[str, Any]) -> None:
+    first = X.copy()
+    both(make_pipeline(Shifted(), classifier()), {"torchclassifier__lr": [0.01, 0.1]}, X, NAMES, cv=3, **more)
+    assert numpy.array_equal(X, first), "what `transform` gave back is the caller's own"
+
+
 def test_tables_lists_and_images() -> None:
     frame = pandas.DataFrame(X, columns=list("abcd"))
     ours, _ = both(classifier(), {"lr": [0.01, 0.1]}, frame, pandas.Series(NAMES), cv=3)
@@ -197,14 +218,21 @@ def test_the_best_is_refitted_by_a_worker_of_the_search_where_all_have_the_same_
     assert len(os.listdir(tmp_path)) == (1 if standing else 3)  # without: a search for each, and the first is refitted
 
 
-def test_candidates_are_fused_and_the_rest_is_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "steps",
+    [(), (None,), (PCA(2), None), (Shifted(), None)],
+    ids=["alone", "the only step", "after another", "after one without a state"],
+)
+def test_candidates_are_fused_and_the_rest_is_said(steps: tuple[Any, ...]) -> None:
     told: list[str] = []
 
     def how(estimator: Any, x: Any, y: Any) -> float:
-        told.append(estimator._trained.result.how)
+        told.append((estimator[-1] if steps else estimator)._trained.result.how)
         return float(estimator.score(x, y))
 
-    GridSearch(classifier(), {"lr": [0.01, 0.1]}, cv=3, scoring=how, refit=False, **QUIET).fit(X, NAMES)
+    subject = make_pipeline(*steps[:-1], classifier()) if steps else classifier()
+    grid = {"torchclassifier__lr" if steps else "lr": [0.01, 0.1]}
+    GridSearch(subject, grid, cv=3, scoring=how, refit=False, **QUIET).fit(X, NAMES)
     assert len(told) == 6
     assert all(one.startswith("fused: 3 models") for one in told), told
 
@@ -288,3 +316,10 @@ def test_progress_is_shown_unless_one_does_not_want_it(
     assert "4/4 done" in capfd.readouterr().err
     GridSearch(classifier(epochs=2), {"lr": [0.01, 0.1]}, cv=2, refit=False, progress=False).fit(X, NAMES)
     assert capfd.readouterr().err == ""
+
+
+def test_lines_of_verbose_name_the_candidate(capsys: pytest.CaptureFixture[str]) -> None:
+    grid = {"torchclassifier__lr": [0.01, 0.1]}
+    GridSearch(make_pipeline(classifier()), grid, cv=2, verbose=2, **QUIET).fit(X, NAMES)
+    told = capsys.readouterr().out
+    assert told.count("torchclassifier__lr=0.01;") == told.count("torchclassifier__lr=0.1;") == 2

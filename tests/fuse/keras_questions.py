@@ -229,6 +229,10 @@ def double(lr: float) -> Any:
     return sequential(dense(dtype="float64"), softmax(), lr=lr)
 
 
+def assigning(lr: float) -> Any:
+    return sequential(keras.layers.SpectralNormalization(dense()), softmax(), lr=lr)
+
+
 @question
 def declined(folder: Path) -> dict[str, Any]:
     """What becomes of models that cannot be trained together."""
@@ -241,6 +245,7 @@ def declined(folder: Path) -> dict[str, Any]:
         "use_ema": averaged,
         "callback": plain,
         "float64": double,
+        "assigned": assigning,
         "int64": plain,
     }
     data = {"int64": (numpy.full((cases.ROWS, 6), 1 << 31), cases.table()[1])}

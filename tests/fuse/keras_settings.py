@@ -339,6 +339,12 @@ def renamed(lr: float) -> Any:
     return sequential(dense(1, "sigmoid"), lr=lr, loss="binary_crossentropy", metrics=metrics)
 
 
+@case("losses: a class that is left out, more rows to score than a batch has")
+def ignoring(lr: float) -> Any:
+    loss = keras.losses.SparseCategoricalCrossentropy(ignore_class=1)
+    return sequential(dense(), softmax(), lr=lr, loss=loss, metrics=())
+
+
 @case("precision: mixed_bfloat16", whole(table), atol=2e-2)
 def half(lr: float) -> Any:
     policy = "mixed_bfloat16"

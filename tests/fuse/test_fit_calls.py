@@ -46,6 +46,8 @@ def build(lr: float = 0.1, width: int = 4) -> Any:
         ({"shuffle": "yes", "metrics": None}, ["shuffle='yes'", "metrics=None", "expected a list"]),
         ({"class_weight": "balanced"}, ["class_weight='balanced'", "expected a dict"]),
         ({"class_weight": {"a": 2.0}}, ["class_weight={'a': 2.0}"]),
+        ({"data": (X, numpy.ones((10, 4, 3))), "class_weight": {0: 2.0}}, ["y has the shape (10, 4, 3)"]),
+        ({"data": (numpy.ma.masked_less(X, 2), Y)}, ["data: x", "a masked array"]),
         (
             {"metrics": "accuracy", "callbacks": tenfold.EarlyStopping()},
             ["metrics='accuracy'", "callbacks=EarlyStopping"],
@@ -86,6 +88,12 @@ def test_only_large_files_are_streamed_in_whole_batches(tmp_path: Path, monkeypa
     assert data.streams
     assert data.blocks(8) == [slice(start, min(start + 16, 100)) for start in range(0, 100, 16)]
     assert not columns.columns((numpy.zeros((100, 5)), numpy.zeros(100)), "data").streams
+
+
+def test_numbers_of_the_other_byte_order_become_this_machines() -> None:
+    fit = tenfold.Fit(build, (X.astype(">f4"), Y.astype(">i8")), epochs=1)
+    assert (fit.data.x.dtype, fit.data.y.dtype) == (numpy.float32, numpy.int64)
+    numpy.testing.assert_array_equal(fit.data.y, Y)
 
 
 def test_class_weights_become_weights_of_rows() -> None:

@@ -56,6 +56,23 @@ _SCRIPT = """
     results = tenfold.map(fit, items, on_error="collect", progress=False)
 
     import keras
+
+    def rebuilding():
+        class Own(keras.Model):
+            def __init__(self):
+                super().__init__()
+                self.inner = keras.layers.Dense(5)
+
+            def call(self, values):
+                found = self.inner(values)
+                self.add_loss(keras.ops.mean((found - values) ** 2))
+                return found
+
+        whole = Own()
+        whole.compile("sgd")
+        return whole
+
+    unlabelled = tenfold.Fit(rebuilding, (x, None), epochs=2, validation=0.2, how="alone")(dict(seed=0))
     model = results[0].model()
     paths = [str(results[0].save(name)) for name in ("a.keras", "a.weights.h5", "a.npz")]
     loaded = keras.saving.load_model("a.keras")
@@ -80,6 +97,7 @@ _SCRIPT = """
         columns=list(results.frame().columns),
         refusals=refusals,
         text=repr(results[0]),
+        unlabelled=unlabelled.history,
     )))
 """
 
@@ -135,3 +153,9 @@ def test_results_are_a_table_and_a_line(told: dict[str, Any]) -> None:
     assert "2 epochs" in told["text"]
     assert all(".keras, .weights.h5 or .npz" in refusal for refusal in told["refusals"])
     assert len(told["refusals"]) == 2
+
+
+def test_data_without_labels_are_trained_alone_too(told: dict[str, Any]) -> None:
+    first, second = told["unlabelled"]["loss"]
+    assert second < first
+    assert len(told["unlabelled"]["val_loss"]) == 2

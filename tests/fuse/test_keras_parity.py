@@ -133,6 +133,7 @@ def test_a_model_of_nan_changes_no_bit_of_its_neighbours(name: str, answers: dic
         ("use_ema", "use_ema=True"),
         ("callback", "TerminateOnNaN"),
         ("float64", "layer dense computes in float64"),
+        ("assigned", "it assigns sequential/spectral_normalization/dense/kernel in its call"),
         ("int64", "whole numbers that need more than 32 bits"),
     ],
 )

@@ -143,6 +143,7 @@ def test_names_and_directions(names: Any, directions: Any, expected: Any) -> Non
     [
         (5, None, "objective=5: expected a name"),
         (["loss", ""], None, "objective='': expected a name"),
+        (["loss", "a", "loss"], None, "objective=['loss', 'a', 'loss']: 'loss' stands there twice"),
         ("loss", "up", 'direction=\'up\': expected "minimize" or "maximize"'),
         ("loss", ["minimize", "maximize"], "there are 1 objectives and 2 directions"),
         (["a", "b"], ["minimize"], "there are 2 objectives and 1 directions"),

@@ -121,6 +121,13 @@ def test_a_trial_takes_over_parameters_moved_within_the_space() -> None:
     assert found.trials[trial].lineage[0] == {"step": 1, "from": donor, "params": first_after(found, trial)}
 
 
+def test_a_number_that_comes_to_the_end_of_its_range_stays_a_float() -> None:
+    found = Played(lambda leg: -leg.params.get("momentum", 0.0), settings=Pbt(every=1, again=0.0), steps=9, trials=12)
+    ends = [leg.params["momentum"] for leg in found.legs if leg.params.get("momentum") == 1]
+    assert ends
+    assert {type(end) for end in ends} == {float}, "another type of number may be another program"
+
+
 def first_after(found: Played, trial: int) -> dict[str, Any]:
     (leg,) = [leg for leg in found.legs if leg.trial == trial and leg.start == 1]
     return leg.params

@@ -37,6 +37,7 @@ def test_all_faults_are_in_one_message() -> None:
         "o": {"p": 1}.keys(),
         "q": map(int, "12"),
         "r": [loguniform],
+        "s": (1e-4, 1e-1),
         7: [1],
         "": [1],
     }
@@ -63,10 +64,15 @@ def test_all_faults_are_in_one_message() -> None:
         "o: dict_keys(['p']): expected a list",
         "q: <map object",
         "r: loguniform: expected what it makes",
+        "s: (0.0001, 0.1): expected tenfold.uniform(0.0001, 0.1) or the like",
         "7: expected a name",
         "'': expected a name",
     ):
         assert fault in told, fault
+
+
+def test_tuples_that_cannot_be_ranges_are_lists() -> None:
+    assert len(Space({"a": ("x", "y"), "b": (2, 1), "c": (1, 2, 3), "d": (True, False)}).grid()) == 24
 
 
 @pytest.mark.parametrize("given", [None, {}, [], "lr", 3])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy
@@ -191,4 +193,21 @@ def test_optuna_says_nothing_and_is_left_as_it_was(capfd: pytest.CaptureFixture[
     before = optuna.logging.get_verbosity()
     asked(NUMBERS, "tpe", 0, 6)
     assert optuna.logging.get_verbosity() == before
+    assert capfd.readouterr() == ("", "")
+
+
+def test_studies_in_several_threads_leave_optuna_as_it_was(capfd: pytest.CaptureFixture[str]) -> None:
+    def study(seed: int) -> None:
+        source = Suggestions(Space({"x": uniform(0, 1)}), "random", seed, ["minimize"])
+        for _ in range(20):
+            source.ask()
+
+    level, interval = optuna.logging.get_verbosity(), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(study, range(40)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert optuna.logging.get_verbosity() == level
     assert capfd.readouterr() == ("", "")

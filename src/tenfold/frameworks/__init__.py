@@ -61,6 +61,10 @@ class Framework:
         """The same for a type that `reducers` does not name: a subclass of the user's, for example."""
         return None
 
+    def identity(self, kind: type) -> Callable[[Any], Any] | None:
+        """How values of a type are pickled only to be told apart, where a pickle of theirs is not always the same."""
+        return None
+
 
 @functools.cache
 def every() -> dict[str, Framework]:

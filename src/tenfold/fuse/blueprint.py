@@ -27,6 +27,8 @@ from tenfold.fuse.portrait import Portrait
 from tenfold.work.run import Declined
 
 KEPT = 256  # blueprints
+TOLD = ("model", "compile", "beside", "arrays")
+"""What the parts of a signature are called in messages."""
 
 State = tuple[list[Any], list[Any], list[Any], list[Any]]
 """Trainable, non-trainable, optimizer's and metrics' variables."""
@@ -173,14 +175,17 @@ class Blueprint:
         if name == "logs":
             return program.trace(self.logs, state[3])
         if name == "train":
-            return program.trace(self.train, state, shapes_of(self._samples.training, rows))
+            batch = shapes_of(self._samples.training, rows)
+            _decline_assigned(self.model, batch[0])
+            return program.trace(self.train, state, batch)
         if name == "predict":
             return program.trace(self.predict, state[:2], shapes_of(self._samples.shown, rows))
         return program.trace(self.test, state, shapes_of(self._samples.scoring, rows))
 
     def portrait(self) -> Portrait:
         shapes = {variable.path: tuple(variable.shape) for variable in self.model.weights}
-        return Portrait(shapes, json.loads(self.signature) if self.signature is not None else None)
+        settings = None if self.signature is None else dict(zip(TOLD, json.loads(self.signature), strict=True))
+        return Portrait(shapes, settings)
 
     @functools.cached_property
     def names(self) -> list[str]:
@@ -194,10 +199,11 @@ class Blueprint:
         """Whether scores are the same for batches of any size.
 
         They are for losses that are means over all rows, in models of Keras's own code that have no masks, by which
-        rows of a batch weigh more where others are left out, and that draw nothing while they are scored.
+        rows of a batch weigh more where others are left out, and that draw nothing while they are scored. A class that
+        a loss ignores is such a mask.
         """
         losses = [entry.loss for entry in getattr(self.model._compile_loss, "_flat_losses", None) or ()]
-        means = [getattr(loss, "reduction", None) == "sum_over_batch_size" for loss in losses if loss is not None]
+        means = [_is_mean(loss) for loss in losses if loss is not None]
         layers = self.model._flatten_layers()
         masks = any(type(layer).__name__ == "Masking" or getattr(layer, "mask_zero", False) for layer in layers)
         known = self.signature is not None and bool(means) and all(means) and not masks
@@ -265,6 +271,31 @@ def _decline_float64(model: Any) -> None:
     for layer in model._flatten_layers():
         if "float64" in (layer.compute_dtype, layer.variable_dtype) and not jax.config.jax_enable_x64:
             raise Declined(f"layer {layer.name} computes in float64, and JAX in float32")
+
+
+def _decline_assigned(model: Any, x: Any) -> None:
+    """A call that assigns what is trained, as `SpectralNormalization` does: Keras on JAX forgets that with the step."""
+    import jax
+    import keras
+
+    trained: list[Any] = model.trainable_variables
+    found: list[str] = []
+
+    def call(values: Any, x: Any) -> None:
+        with keras.StatelessScope(list(zip(trained, values, strict=True))) as scope:
+            before = [scope.get_current_value(variable) for variable in trained]
+            model(x, training=True) if model._call_has_training_arg else model(x)
+            pairs = zip(trained, before, strict=True)
+            found.extend(variable.path for variable, value in pairs if scope.get_current_value(variable) is not value)
+
+    jax.eval_shape(call, _values(trained), x)
+    if found:
+        raise Declined(f"it assigns {found[0]} in its call, which is trained: Keras on JAX leaves that out")
+
+
+def _is_mean(loss: Any) -> bool:
+    ignored = getattr(loss, "ignore_class", None) is not None
+    return getattr(loss, "reduction", None) == "sum_over_batch_size" and not ignored
 
 
 def _inner(optimizer: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -112,7 +111,15 @@ def _construct(build: Callable[..., Any], params: Mapping[str, Any]) -> Any:
 
         reset_uids()  # names as in a fresh process, so that equal models have equal names
     with quick_compilations(), _settings_of_its_own():
-        return build(**{name: value for name, value in params.items() if name not in RESERVED or name in _takes(build)})
+        taken = {name: value for name, value in params.items() if name not in RESERVED or name in _takes(build)}
+        return build(**_copied(taken))
+
+
+def _copied(value: Any) -> Any:
+    """With lists and dicts of its own: one that `build` empties is needed once more, to build the model again."""
+    if type(value) is dict:
+        return {name: _copied(one) for name, one in value.items()}
+    return [_copied(one) for one in value] if type(value) is list else value
 
 
 @contextlib.contextmanager
@@ -134,7 +141,6 @@ def _settings_of_its_own() -> Iterator[None]:
         global_state.set_global_attribute("dtype_policy", policy)
 
 
-@functools.lru_cache(maxsize=8)
 def _takes(build: Callable[..., Any]) -> tuple[str, ...]:
     try:
         parameters = inspect.signature(build).parameters

@@ -60,6 +60,8 @@ class Columns:
     mapped file is an array like any other."""
     passing: bool = False
     """Read for one use: nobody needs to keep it."""
+    start: int = 0
+    """The number of its first row in the data that it is a block of."""
 
     def __len__(self) -> int:
         return len(leaves(self.x)[0])
@@ -76,7 +78,12 @@ class Columns:
     def take(self, rows: slice | numpy.ndarray) -> Columns:
         """Some rows."""
         x, y, weight = mapped(lambda array: None if array is None else array[rows], (self.x, self.y, self.weight))
-        return Columns(x, y, weight, self.streams)
+        start = (rows.start or 0) if isinstance(rows, slice) else 0
+        return Columns(x, y, weight, self.streams, start=self.start + start)
+
+    def numbers(self, rows: numpy.ndarray) -> numpy.ndarray:
+        """Of rows of this block, what they are called in the data: for people."""
+        return rows + self.start
 
     def blocks(self, batch_size: int) -> list[slice]:
         """Where it is cut for reading: whole batches, except at the end. One block where it is not streamed."""
@@ -151,7 +158,11 @@ def _array(value: Any, name: str) -> numpy.ndarray:
             value = numpy.load(path, mmap_mode="r", allow_pickle=False)
         except ValueError as error:
             raise BadCall(f"{name}: {str(path)!r} cannot be read: {error}") from error
+    if numpy.ma.is_masked(value):
+        raise BadCall(f"{name}: a masked array, whose gaps would be filled with what is below them; fill or drop them")
     array = value if isinstance(value, numpy.memmap) else numpy.asarray(value)
+    if not array.dtype.isnative and array.nbytes <= STREAM_ABOVE:
+        array = array.astype(array.dtype.newbyteorder("="))  # frameworks do not know the other order of bytes
     if array.ndim == 0:
         raise BadCall(
             f"{name}: found {array.dtype} of the shape (), expected numbers, one row a sample. A list or tuple is "
@@ -184,6 +195,8 @@ def weighted(data: Columns, class_weight: Mapping[int, float] | None) -> Columns
     y = data.y
     if not isinstance(y, numpy.ndarray):
         raise BadCall(f"class_weight=: expected one array of classes as y, found {type(y).__name__}")
+    if y.ndim > 2:
+        raise BadCall(f"class_weight=: y has the shape {y.shape}, expected a class for each row; give a sample_weight")
     classes = numpy.argmax(y, axis=-1) if y.ndim > 1 and y.shape[-1] > 1 else numpy.round(y).reshape(len(y))
     weight = numpy.ones(len(y), numpy.float32)
     missing = [number for number in class_weight if not numpy.any(classes == number)]

@@ -13,12 +13,13 @@ from typing import Any, Literal, get_args
 import numpy
 
 from tenfold.errors import BadCall
-from tenfold.fuse import checkpoint
+from tenfold.fuse import checkpoint, settings
 from tenfold.fuse.building import RESERVED, Member, Report, check_takes, member
 from tenfold.fuse.columns import Columns, columns, leaves, mapped, split, weighted
 from tenfold.fuse.result import FitResult
 from tenfold.fuse.stopping import EarlyStopping, adopted
 from tenfold.machine.installed import command, version
+from tenfold.work import seeds
 from tenfold.work.here import Here, here
 from tenfold.work.leg import Leg
 
@@ -70,6 +71,7 @@ class Fit:
         self.metrics = tuple(metrics) if _is_list(metrics) else metrics
         self.outputs = outputs
         self.how: How = how
+        self.settings = settings.chosen()
         self.brief = False  # True in a study that gives up most models early
         self.steady = False  # True in a study: the same program, and so the same numbers, however models are grouped
         self._check(validation, callbacks)
@@ -119,8 +121,9 @@ class Fit:
     # -- running ------------------------------------------------------------------------------------------------
 
     def __call__(self, params: Mapping[str, Any]) -> FitResult:
-        """Train one model in this process, with the framework's own loop."""
-        return self.alone({})(params)
+        """Train one model in this process, with the framework's own loop; its random numbers are given back."""
+        with seeds.restored():
+            return self.alone({})(params)
 
     def together(self, tasks: Sequence[tuple[Here, Any]]) -> list[Any]:
         """Train several at once, in this worker; a failure stands in its own model's place."""
@@ -201,6 +204,7 @@ class Fit:
             **_own(self.callbacks),
             "how": self.how,
             **({"outputs": True} if self.outputs else {}),  # runs of before there were any can be continued
+            **({"settings of frameworks": self.settings} if self.settings else {}),
         }
 
     def __tenfold_modules__(self, named: set[str]) -> list[str]:

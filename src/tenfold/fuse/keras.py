@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from tenfold.frameworks.jax import keep_compilations
 from tenfold.fuse import blueprint as blueprints
 from tenfold.fuse import chunks
 from tenfold.fuse.blueprint import Blueprint, Built, Drawings, Samples
@@ -39,7 +40,7 @@ class KerasWorkshop:
 
     def __init__(self, fit: Fit, reading: Reading, cache: Path) -> None:
         blueprints.check_backend()
-        _use_cache(cache)
+        keep_compilations(cache)
         self._fit = fit
         self._cache = cache
         self._notebook = Notebook(cache)
@@ -179,15 +180,3 @@ def _shared_size(size: int, most: int) -> int:
 
 def _bytes(numbers: Sequence[Any]) -> bytes:
     return b"".join(numpy.asarray(number).tobytes() for number in numbers)
-
-
-def _use_cache(folder: Path) -> None:
-    """Keep what is compiled, for the next worker and the next call with this run. Safe to delete."""
-    import jax
-    from jax.experimental.compilation_cache import compilation_cache
-
-    if jax.config.jax_compilation_cache_dir != str(folder):
-        jax.config.update("jax_compilation_cache_dir", str(folder))
-        # To read one back takes 5 ms. Whoever waits for another's must find it, or all would compile it, one by one.
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.03)
-        compilation_cache.reset_cache()

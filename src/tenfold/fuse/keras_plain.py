@@ -167,7 +167,8 @@ def _batches(fit: Fit, reading: Reading, member: Member) -> Any:
 
         def __getitem__(self, place: int) -> tuple[Any, ...]:
             block, rows = self._cuts[place]
-            return mapped(lambda a: None if a is None else numpy.asarray(a[rows]), block.parts)  # type: ignore[no-any-return]
+            found: tuple[Any, ...] = mapped(lambda a: None if a is None else numpy.asarray(a[rows]), block.parts)
+            return found[:1] if len(found) == 2 and found[1] is None else found  # TensorFlow takes no None there
 
         def turn(self, epoch: int) -> None:
             """Called when an epoch begins. Keras's own `on_epoch_end` also comes before the first one."""

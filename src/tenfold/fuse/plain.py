@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tenfold.errors import BadCall
-from tenfold.fuse import refusing
+from tenfold.fuse import refusing, settings
 from tenfold.fuse.building import Member, construct, kind_of
 from tenfold.fuse.result import FitResult
 
@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
 def train(fit: Fit, member: Member, how: str) -> FitResult:
     """In this process, in whatever backend it has."""
+    with settings.applied(fit.settings):
+        return _train(fit, member, how)
+
+
+def _train(fit: Fit, member: Member, how: str) -> FitResult:
     built = construct(fit.build, member.params)
     kind = kind_of(built)
     refusing.check(fit, member, built, kind)
@@ -27,4 +32,5 @@ def train(fit: Fit, member: Member, how: str) -> FitResult:
         return torch_plain.train(fit, member, built, how)
     from tenfold.fuse.keras_plain import Loop
 
+    refusing.check_optimizer(member, built)
     return Loop(fit, member, built).train(how)

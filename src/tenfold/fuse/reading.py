@@ -67,7 +67,7 @@ class Reading:
     def shares(
         self, member: Member, epoch: int, after: int, part: Part
     ) -> Iterator[tuple[Columns, numpy.ndarray, numpy.ndarray]]:
-        """The same for one of several workers: a block, its part of the rows of it, and the rows of the whole batch.
+        """The same for one of several workers: a block, its part of the rows of it, and the whole batch's in the data.
 
         Of a stream, nothing but its part is read, and the rows of its part are those of what was read.
         """
@@ -184,9 +184,10 @@ def _shared(
     parts = [[part(number + n, rows) for n, rows in enumerate(batches)] for _, batches, number in cuts]
     wanted = [_wanted(block, own, batches[0]) for (block, batches, _), own in zip(cuts, parts, strict=True)]
     blocks = _ahead([block for block, _, _ in cuts], wanted)
-    for block, (_, batches, _), own, read in zip(blocks, cuts, parts, wanted, strict=True):
+    for block, (cut, batches, _), own, read in zip(blocks, cuts, parts, wanted, strict=True):
         for rows, share in zip(batches, own, strict=True):
-            yield block, share if read is None else numpy.searchsorted(read, share).astype(numpy.int32), rows
+            used = share if read is None else numpy.searchsorted(read, share).astype(numpy.int32)
+            yield block, used, cut.numbers(rows)
 
 
 def _wanted(block: Columns, own: list[numpy.ndarray], batch: numpy.ndarray) -> numpy.ndarray | None:
@@ -229,4 +230,4 @@ def _read(block: Columns, rows: numpy.ndarray | None = None) -> Columns:
         return numpy.array(array) if rows is None else numpy.asarray(array[rows])  # numbers of rows make a copy
 
     x, y, weight = mapped(read, (block.x, block.y, block.weight))
-    return Columns(x, y, weight, passing=True)
+    return Columns(x, y, weight, passing=True, start=block.start)

@@ -20,32 +20,41 @@ if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
 
 _owners: dict[int, tuple[Any, Mapping[str, Any]]] = {}
-"""Of each trained weight that lives, a reference to it, and its model's parameters."""
+"""Of all that lives and training changes, a reference to it, and its model's parameters."""
 _spans: weakref.WeakKeyDictionary[Fit, dict[str | None, tuple[Any, Any]]] = weakref.WeakKeyDictionary()
 """The least and the largest label of all rows, by output."""
 
 
 def check(fit: Fit, member: Member, built: Any, kind: str) -> None:
     """Raise `BadCall` with what is wrong with a model of this kind."""
-    _check_owner(member, built.trainable_variables if kind == "keras" else _trained(built[2]))
     if kind == "keras":
+        _check_owner(member, built.trainable_variables, "weights")
         _check_classes(fit, member, built)
+    else:
+        _check_owner(member, _trained(built[2]), "weights")
+        _check_owner(member, _statistics(built[0]), "running statistics")
 
 
-# -- weights of two models --------------------------------------------------------------------------------------------
+def check_optimizer(member: Member, model: Any) -> None:
+    """Of a Keras model that is trained alone: in a group, each has what an optimizer remembers to itself."""
+    _check_owner(member, [model.optimizer], "an optimizer")
 
 
-def _check_owner(member: Member, weights: list[Any]) -> None:
-    """Models that share what is trained would train it in turns; one that is built again may have what it had."""
-    for weight in weights:
-        known = _owners.get(id(weight))
-        if known is not None and known[0]() is weight and not same_params(known[1], member.params):
+# -- what two models have --------------------------------------------------------------------------------------------
+
+
+def _check_owner(member: Member, changed: list[Any], what: str) -> None:
+    """Models that share what training changes would do so in turns; one that is built again may have what it had."""
+    for one in changed:
+        known = _owners.get(id(one))
+        if known is not None and known[0]() is one and not same_params(known[1], member.params):
             raise BadCall(
-                "build returned weights that another model has, too, and both would train them: make layers inside of "
-                "build, or copy them there, with copy.deepcopy(module) or keras.models.clone_model(model)"
+                f"build returned {what} that another model has, too, and training would change what both have: make "
+                "all of a model inside of build, or copy it there, with copy.deepcopy(module) or "
+                "keras.models.clone_model(model)"
             )
-    for weight in weights:
-        _owners[id(weight)] = weakref.ref(weight, functools.partial(_forget, id(weight))), member.params
+    for one in changed:
+        _owners[id(one)] = weakref.ref(one, functools.partial(_forget, id(one))), member.params
 
 
 def _forget(key: int, gone: Any) -> None:
@@ -56,6 +65,22 @@ def _forget(key: int, gone: Any) -> None:
 def _trained(optimizer: Any) -> list[Any]:
     groups = getattr(optimizer, "param_groups", ())
     return [weight for group in groups for weight in group["params"] if weight.requires_grad]
+
+
+def _statistics(module: Any) -> list[Any]:
+    """What norms of PyTorch find out about their batches, frozen or not, where they are in training mode."""
+    layers = list(module.modules()) if hasattr(module, "modules") else []
+    modes = [layer.training for layer in layers]
+    if layers:
+        module.train()  # as before training: a layer may have a `train` of its own, which keeps it from that
+    found = [getattr(layer, "running_mean", None) for layer in layers if layer.training and _moves(layer)]
+    for layer, mode in zip(layers, modes, strict=True):
+        layer.training = mode
+    return [mean for mean in found if mean is not None]
+
+
+def _moves(layer: Any) -> bool:
+    return getattr(layer, "momentum", 0) != 0  # None is for the mean of all batches
 
 
 # -- classes that a model does not have -------------------------------------------------------------------------------

@@ -80,8 +80,10 @@ class FitResult:
         if build is None:
             raise BadCall("model(): the result was read without its Fit; give the function that builds the model")
         from tenfold.fuse.building import construct
+        from tenfold.work import seeds
 
-        built = construct(build, self.params)
+        with seeds.restored():
+            built = construct(build, self.params)
         if isinstance(self.weights, dict):
             import torch
 

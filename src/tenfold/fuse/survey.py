@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tenfold.fuse import Stack, Workshop
+from tenfold.fuse import Stack, Workshop, settings
 from tenfold.fuse.building import Member
 from tenfold.fuse.portrait import Portrait
 from tenfold.fuse.reading import Reading
@@ -57,6 +57,10 @@ class Survey:
         return _alone("as asked")
 
     def together(self, tasks: Sequence[tuple[Here, Any]]) -> list[Any]:
+        with settings.applied(self._fit.settings):
+            return self._findings(tasks)
+
+    def _findings(self, tasks: Sequence[tuple[Here, Any]]) -> list[Any]:
         found: dict[int, Any] = {}
         members = [self._fit.member(params, task) for task, params in tasks]
         workshop, models = build_all(self._fit, members, found, tasks[0][0].shared)

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from tenfold.errors import BadCall
-from tenfold.fuse import Workshop, checkpoint, refusing, torch_light
+from tenfold.fuse import Workshop, checkpoint, refusing, settings, torch_light
 from tenfold.fuse.building import Member, construct, kind_of, same_params
 from tenfold.fuse.group import Group
 from tenfold.fuse.reading import Reading
@@ -35,6 +35,11 @@ PARTS = {
 
 def train(fit: Fit, tasks: Sequence[tuple[Here, Any]]) -> list[Any]:
     """A `FitResult` for each task, or the exception that stopped it; `Declined` where it is to be trained alone."""
+    with settings.applied(fit.settings), torch_light.light():
+        return _results(fit, tasks)
+
+
+def _results(fit: Fit, tasks: Sequence[tuple[Here, Any]]) -> list[Any]:
     folder = tasks[0][0].shared / checkpoint.FOLDER
     found: dict[int, Any] = {}
     members: list[Member] = []
@@ -52,8 +57,7 @@ def train(fit: Fit, tasks: Sequence[tuple[Here, Any]]) -> list[Any]:
         if task.judge is not None and task.index in saved:
             task.judge.recall(saved[task.index].epochs())
     if members:
-        with torch_light.light():
-            found |= _train(fit, members, saved, folder)
+        found |= _train(fit, members, saved, folder)
     return [found[task.index] for task, _ in tasks]
 
 

@@ -4,7 +4,7 @@
                                             └────> Looped: one after the other (`torch_plain`), for the reason given
 
 Nothing may be fused that would give another result. So two models are one program only if everything but the values of
-their tensors and the optimizer's numbers is the same; and before a stack is used, a step of one model is taken both
+their tensors and the optimizer's numbers is the same; and before a stack is used, steps of two models are taken both
 ways, on copies, and compared.
 """
 
@@ -67,7 +67,7 @@ class TorchWorkshop:
 
     def nbytes(self, model: Model) -> int:
         """As a step of a copy shows."""
-        return Trial(self._fit, model, self._sample).needed()
+        return Trial(self._fit, model, model, self._sample).needed()
 
     def portrait(self, model: Model) -> Portrait:
         shapes = {name: value for name, value in model.facts.items() if name.startswith("the shape of ")}
@@ -104,8 +104,9 @@ class TorchWorkshop:
             return 1, "no other model is the same program"
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")  # vmap says in a warning that it calls an operation once for each model
-            trial = Trial(self._fit, models[0], self._sample)
-            reason = trial.obstacle(self._fused([models[0], models[-1]], 2)) or _slow_operation(said)
+            two = models[0], models[-1]
+            trial = Trial(self._fit, *two, self._sample)
+            reason = trial.obstacle(self._fused(two, 2)) or _slow_operation(said)
             if reason is not None:
                 return 1, reason
             if self._fit.steady:

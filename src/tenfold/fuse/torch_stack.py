@@ -12,6 +12,7 @@ from torch.func import functional_call, vmap
 
 from tenfold.fuse.columns import Columns, mapped
 from tenfold.fuse.outputs import Outputs, each, joined
+from tenfold.fuse.torch_forms import Forms
 from tenfold.fuse.torch_optimizers import Settings, Updates, read
 from tenfold.fuse.torch_plain import Parts
 from tenfold.fuse.torch_same import OBSTACLE
@@ -101,7 +102,7 @@ class Fused:
         count = length(data) if own is None else own.shape[1]
         size = self.objective.test_rows(self._batch_size)
         self.module.eval()
-        with declining(), torch.no_grad():
+        with declining(), torch.no_grad(), Forms():
             for start in range(0, count, size):
                 for cut in self._cuts():
                     stop = min(start + size, count)
@@ -159,7 +160,7 @@ class Fused:
         own = None if rows is None else self.blocks.rows(rows)
         tensors = self._best if best and self._best else self.tensors
         self.module.eval()
-        with declining(), torch.no_grad():
+        with declining(), torch.no_grad(), Forms():
             return [
                 found
                 for start in range(0, len(done), self._chunk)
@@ -208,8 +209,9 @@ class Fused:
         # and imports PyTorch's compiler.
         trained = {name: self.tensors[name][cut].detach().requires_grad_() for name in self.trained}
         many = vmap(self._one, (0, 0, _axes(data, shared=False)))
-        losses, aux = many(trained, self._others(cut), data)
-        found = torch.autograd.grad(losses.sum(), list(trained.values()))
+        with Forms():
+            losses, aux = many(trained, self._others(cut), data)
+            found = torch.autograd.grad(losses.sum(), list(trained.values()))
         self._note(cut, length(data, 1), aux)
         return list(found)
 

@@ -1,6 +1,7 @@
-"""In a worker: a few steps of one PyTorch model, alone and in a stack, on copies: may it be fused, and does that pay?
+"""In a worker: a few steps of PyTorch models, alone and in a stack, on copies: may they be fused, and does that pay?
 
-Nothing is fused that gives other gradients, steps, buffers or scores than the model's own loop.
+Nothing is fused that gives other gradients, steps, buffers or scores than the model's own loop. Two models are
+compared, for a rule of vmap may be right for the first of a stack only.
 """
 
 from __future__ import annotations
@@ -32,48 +33,62 @@ FACTORS = (1.0, -0.5)  # of the gradients of the trial's steps: the second shows
 
 
 class Trial:
-    """A few steps of one model, on copies of it: whether it may be fused, and what that would bring."""
+    """A few steps of two models, on copies of them: whether they may be fused, and what that would bring."""
 
-    def __init__(self, fit: Fit, model: Model, sample: Columns) -> None:
+    def __init__(self, fit: Fit, model: Model, other: Model, sample: Columns) -> None:
         self._fit = fit
-        self._model = model
+        self._models = (model, other)
         self._sample = sample
         self.nbytes = 0
         """What a model takes in training, once it was tried."""
 
     def obstacle(self, fused: Fused) -> str | None:
-        """Why it may not be fused, in words; `fused` holds the model as its first, and is used up."""
+        """Why they may not be fused, in words; `fused` holds the two, and is used up."""
+        expected = []
+        for model in self._models:
+            found = self._expected(model, fused.trained)
+            if isinstance(found, str):
+                return found
+            expected.append(found)
+        self.nbytes = expected[0].nbytes
+        return self._compare(fused, expected)
+
+    def _expected(self, model: Model, trained: Sequence[str]) -> Rehearsed | str:
+        """What the model's own loop gives, or why it cannot be fused."""
         try:
-            single = self._copy()
+            single = self._copy(model)
         except Exception as error:
             return f"it cannot be copied: {line(error)}"
-        data = Blocks(single.module).tensors(self._sample)
         before = self._facts(single)
         with declining():
-            expected = rehearse(single, data, fused.trained)
-        self.nbytes = expected.nbytes
+            expected = rehearse(single, Blocks(single.module).tensors(self._sample), trained)
         unused = [name for name, gradient in expected.gradients.items() if gradient is None]
         reason = f"the parameter {unused[0]} has no part in the loss" if unused else None
-        return self._impure(single, before) or reason or self._compare(fused, expected, data)
+        return self._impure(model, single, before) or reason or expected
 
-    def _compare(self, fused: Fused, expected: Rehearsed, data: Data) -> str | None:
+    def _compare(self, fused: Fused, expected: Sequence[Rehearsed]) -> str | None:
         name = type(fused.module).__name__
         try:
-            found = self._found(fused, expected, data)
+            both = self._found(fused, expected)
         except Exception as error:
             return f"vmap does not support {name}: {line(error)}"
-        reason = first_difference(expected, found)
-        noise = None if self._fit.how == "fused" else only_rounding(expected, found)
-        if reason is None and noise is not None and (kind := type(self._model.built[2]).__name__) in SCALE_FREE:
-            return f"the gradient of {noise} is zero but for rounding, and {kind} makes steps of that"
-        return reason
+        kind = type(self._models[0].built[2]).__name__
+        for own, found in zip(expected, both, strict=True):
+            reason = first_difference(own, found)
+            noise = None if self._fit.how == "fused" else only_rounding(own, found)
+            if reason is None and noise is not None and kind in SCALE_FREE:
+                reason = f"the gradient of {noise} is zero but for rounding, and {kind} makes steps of that"
+            if reason is not None:
+                return reason
+        return None
 
     def needed(self) -> int:
         """Bytes that a model takes in training; of one that cannot be copied, those for any batch."""
+        model = self._models[0]
         try:
-            single = self._copy()
+            single = self._copy(model)
         except Exception:
-            return BESIDES * int(sum(p.nbytes for p in self._model.built.module.parameters()))
+            return BESIDES * int(sum(p.nbytes for p in model.built.module.parameters()))
         trained = [name for name, parameter in single.module.named_parameters() if parameter.requires_grad]
         with declining():
             return rehearse(single, Blocks(single.module).tensors(self._sample), trained).nbytes
@@ -85,23 +100,23 @@ class Trial:
 
     def seconds_looped(self) -> float:
         """A step of one."""
-        single = self._copy()
+        single = self._copy(self._models[0])
         blocks = Blocks(single.module)
         rows = blocks.rows(numpy.arange(len(self._sample)))
         return _fastest(lambda: single.train(blocks.tensors(self._sample), rows))
 
-    def _copy(self) -> Single:
-        *parts, _ = self._model.built  # epochs are not tried, so there is nothing for a scheduler to do
+    def _copy(self, model: Model) -> Single:
+        *parts, _ = model.built  # epochs are not tried, so there is nothing for a scheduler to do
         built = copy.deepcopy(parts)  # at once, so that the optimizer holds the copied parameters
-        return Single(Parts(*built), self._fit.metrics, self._fit.batch_size, copy.copy(self._model.randomness))
+        return Single(Parts(*built), self._fit.metrics, self._fit.batch_size, copy.copy(model.randomness))
 
     def _facts(self, single: Single) -> dict[str, Any]:
         single.module.train()
         return describe((single.module, single.loss, single.optimizer, None), None, None)
 
-    def _impure(self, single: Single, before: dict[str, Any]) -> str | None:
+    def _impure(self, model: Model, single: Single, before: dict[str, Any]) -> str | None:
         """What the steps of a model have done besides changing its tensors."""
-        drawn = self._model.randomness.drawn(single.randomness)
+        drawn = model.randomness.drawn(single.randomness)
         if drawn is not None:
             kinds = [type(layer).__name__ for layer in single.module.modules()]
             return f"{next((kind for kind in kinds if 'Dropout' in kind), kinds[0])} draws from {drawn}"
@@ -109,28 +124,33 @@ class Trial:
         changed = next((name for name in {**before, **after} if before.get(name) != after.get(name)), None)
         return f"its forward pass changes {changed}" if changed is not None else None
 
-    def _found(self, fused: Fused, expected: Rehearsed, data: Data) -> Rehearsed:
-        """The same by a stack, for its first model."""
+    def _found(self, fused: Fused, expected: Sequence[Rehearsed]) -> list[Rehearsed]:
+        """The same by a stack of the two."""
         both = slice(0, 2)
         rows = numpy.stack([numpy.arange(len(self._sample))] * 2)
+        data = batch(fused.blocks.tensors(self._sample), torch.from_numpy(rows).to(fused.blocks.device))
         fused.module.train()
-        given = fused.gradients(both, batch(data, torch.from_numpy(rows).to(fused.blocks.device)))
-        gradients = {name: tensor[0] for name, tensor in zip(fused.trained, given, strict=True)}
-        buffers = {name: fused.tensors[name][0].clone() for name in expected.buffers}
-        logs = {"train": _first_row(fused)}
+        gradients = dict(zip(fused.trained, fused.gradients(both, data), strict=True))
+        buffers = {name: fused.tensors[name].clone() for name in expected[0].buffers}
+        logs = {"train": fused.logs()}
         for factor in FACTORS:
-            pairs = [torch.stack([expected.gradients[name] * factor] * 2) for name in fused.trained]
+            pairs = [torch.stack([own.gradients[name] * factor for own in expected]) for name in fused.trained]
             fused.updates.step(both, [fused.tensors[name] for name in fused.trained], pairs)
-        moved = {name: fused.tensors[name][0] - expected.start[name] for name in fused.trained}
         for name, own in (("test", None), ("own", rows)):
             fused.begin()
             fused.test(self._sample, own)
-            logs[name] = _first_row(fused)
-        return Rehearsed(gradients, buffers, expected.start, moved, logs, expected.nbytes)
-
-
-def _first_row(fused: Fused) -> dict[str, float]:
-    return {name: float(values[0]) for name, values in fused.logs().items()}
+            logs[name] = fused.logs()
+        return [
+            Rehearsed(
+                {name: tensor[row] for name, tensor in gradients.items()},
+                {name: tensor[row] for name, tensor in buffers.items()},
+                own.start,
+                {name: fused.tensors[name][row] - own.start[name] for name in fused.trained},
+                {when: {name: float(values[row]) for name, values in found.items()} for when, found in logs.items()},
+                own.nbytes,
+            )
+            for row, own in enumerate(expected)
+        ]
 
 
 def _fastest(step: Callable[[], None]) -> float:

@@ -117,6 +117,8 @@ def objective(names: Any, directions: Any, default: str | None) -> tuple[Objecti
     """From what the caller says; and what is wrong with it, in words."""
     wanted = tuple(names) if isinstance(names, list | tuple) and names else (names or default,)
     faults = [f"objective={n!r}: expected a name" for n in wanted if not (n is None or (isinstance(n, str) and n))]
+    twice = sorted({n for n in wanted if isinstance(n, str) and wanted.count(n) > 1})
+    faults += [f"objective={names!r}: {name!r} stands there twice" for name in twice]
     told = tuple(directions) if isinstance(directions, list | tuple) else (directions,) * len(wanted)
     chosen = tuple(_by_name(name) if one is None else one for name, one in zip(wanted, told, strict=False))
     faults += [

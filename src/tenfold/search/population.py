@@ -171,4 +171,4 @@ class Population:
         else:
             value *= self._random.choice(FACTORS)
         value = min(max(value, number.low), number.high)
-        return round(value) if number.whole else value
+        return round(value) if number.whole else float(value)  # an end of the space may be written as 1

@@ -277,6 +277,12 @@ def _faults(space: Mapping[Any, Any], where: str) -> list[str]:
             found.append(f"{where}{name!r}: expected a name")
         elif _is_distribution(value):
             found.append(f"{where}{name}: {shorten(value)}: expected one of tenfold's, such as tenfold.uniform(0, 1)")
+        elif isinstance(value, tuple) and _are_ends(value):
+            low, high = value
+            found.append(
+                f"{where}{name}: {value!r}: expected tenfold.uniform({low!r}, {high!r}) or the like for all between, "
+                f"[{low!r}, {high!r}] for one of the two"
+            )
         elif isinstance(value, Set | Iterator | MappingView):
             found.append(f"{where}{name}: {shorten(value)}: expected a list, which has an order and can be read again")
         else:
@@ -295,6 +301,12 @@ def _faults_inside(name: str, values: Any) -> list[str]:
         elif isinstance(value, Mapping | list | tuple):
             found += _faults_inside(name, value.values() if isinstance(value, Mapping) else value)
     return found
+
+
+def _are_ends(value: tuple[Any, ...]) -> bool:
+    """Two numbers, which other libraries take for a range: as a choice, nothing between them would be tried."""
+    are_numbers = all(isinstance(one, numbers.Real) and not isinstance(one, bool) for one in value)
+    return len(value) == 2 and are_numbers and value[0] < value[1]
 
 
 def _is_distribution(value: Any) -> bool:

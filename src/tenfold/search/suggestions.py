@@ -11,6 +11,7 @@ import contextlib
 import copy
 import datetime
 import math
+import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -34,18 +35,21 @@ def library() -> Any:
     return imported("optuna", "Optuna, which tenfold.tune needs,", "tune")
 
 
+_quiet = threading.RLock()  # both are of the process: studies in several threads would put back each other's
+
+
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Optuna logs every trial, and warns of what is experimental."""
     optuna = library()
-    level = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+    with _quiet, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        level = optuna.logging.get_verbosity()
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        try:
             yield
-    finally:
-        optuna.logging.set_verbosity(level)
+        finally:
+            optuna.logging.set_verbosity(level)
 
 
 class Suggestions:

@@ -55,7 +55,8 @@ def _values(call: Call) -> Iterator[Any]:
 
 def _kwargs(call: Call) -> dict[str, Any]:
     """Without the search itself: only callbacks of scikit-learn want it, and it may hold what cannot be sent."""
-    return {name: value for name, value in call.kwargs.items() if name != "caller"}
+    with_callbacks = call.kwargs.get("callback_ctx") is not None
+    return {name: value for name, value in call.kwargs.items() if name != "caller" or with_callbacks}
 
 
 def _libraries(call: Call) -> list[Any]:

@@ -118,11 +118,11 @@ def probabilities(outputs: numpy.ndarray, form: Form, classes: int) -> numpy.nda
 
 def numbers(outputs: numpy.ndarray, form: Form, classes: int) -> numpy.ndarray:
     """Of the class that is chosen for each row."""
+    if form.targets not in ("column", "flat"):
+        return numpy.asarray(outputs[:, :classes].argmax(axis=1))
     if form.outputs != "margins":
         return numpy.asarray(probabilities(outputs, form, classes).argmax(axis=1))
-    if form.targets in ("column", "flat"):
-        return (outputs.reshape(len(outputs)) > 0).astype(numpy.int64)
-    return numpy.asarray(outputs[:, :classes].argmax(axis=1))
+    return (outputs.reshape(len(outputs)) > 0).astype(numpy.int64)
 
 
 def _sigmoid(logits: numpy.ndarray) -> numpy.ndarray:

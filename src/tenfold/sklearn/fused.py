@@ -120,12 +120,19 @@ def _training(lesson: Lesson) -> Training:
     return lesson.training
 
 
+class Told(dict[str, Any]):
+    """A candidate, for the lines of `verbose=` alone: scikit-learn sets what it has copied of it, which is nothing."""
+
+    def __deepcopy__(self, memo: Any) -> dict[str, Any]:
+        return {}
+
+
 def _scored(lesson: Lesson) -> Any:
     """What scikit-learn makes of it; the estimator has its parameters already, and its model."""
     if lesson.foreseen is not None:
         lesson.estimator._foreseen = lesson.foreseen
     _, _, y = lesson.call.args
-    kwargs: Mapping[str, Any] = {**lesson.call.kwargs, "parameters": None}
+    kwargs: Mapping[str, Any] = {**lesson.call.kwargs, "parameters": Told(lesson.call.kwargs["parameters"])}
     found = lesson.call.function(lesson.subject, lesson.x, y, **kwargs)
     if lesson.foreseen is not None and "fit_time" in found:
         found["fit_time"] = lesson.foreseen.seconds

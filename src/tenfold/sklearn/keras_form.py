@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -19,11 +20,10 @@ def form_of(model: Any, problem: Problem) -> Form:
     if problem.classes is None:
         return Form("column", "values", units)
     name = _name(model.loss)
+    meaning = _meaning(model, name)
     if units == 1:
-        return Form("column", _meaning(model.loss, name), 1)
-    if "sparse" in name:
-        return Form("numbers", _meaning(model.loss, name), units)
-    return Form("one-hot", _meaning(model.loss, name), units)
+        return Form("column", meaning, 1)
+    return Form("numbers" if "sparse" in name else "one-hot", meaning, units)
 
 
 def guess(words: set[str], problem: Problem) -> Form:
@@ -60,24 +60,40 @@ def _units(shape: Any) -> int:
     return int(shape[-1]) if len(shape) > 1 else 1
 
 
-def _name(loss: Any) -> str:
-    """As Keras writes it: "sparse_categorical_crossentropy"."""
+def _loss(loss: Any) -> Any:
+    """The one of a model with one output; a function of which some arguments are given is what it was."""
     if isinstance(loss, dict | list | tuple):
         values = list(loss.values()) if isinstance(loss, dict) else list(loss)
         loss = values[0] if values else None
-    if isinstance(loss, str):
-        return _snake(loss)
-    return _snake(getattr(loss, "__name__", type(loss).__name__))
+    while isinstance(loss, functools.partial):
+        loss = loss.func
+    return loss
+
+
+def _name(loss: Any) -> str:
+    """As Keras writes it: "sparse_categorical_crossentropy"."""
+    loss = _loss(loss)
+    return _snake(loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__))
 
 
 def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
 
 
-def _meaning(loss: Any, name: str) -> Outputs:
+def _meaning(model: Any, name: str) -> Outputs:
     if "hinge" in name:
         return "margins"
-    settings = loss.get_config() if hasattr(loss, "get_config") else {}
-    if not settings.get("from_logits", False):
+    if not _takes_logits(model):
         return "probabilities"
     return "odds" if "binary" in name else "logits"
+
+
+def _takes_logits(model: Any) -> bool:
+    """A loss of Keras's says so. One of the user's does not: then a last layer that ends with no activation does."""
+    loss = _loss(model.loss)
+    settings = loss.get_config() if hasattr(loss, "get_config") else getattr(model.loss, "keywords", {})
+    module = getattr(loss, "__module__", None) or ""
+    if "from_logits" in settings or isinstance(loss, str) or module.partition(".")[0] == "keras":
+        return bool(settings.get("from_logits", False))
+    last = model.layers[-1] if model.layers else None
+    return getattr(getattr(last, "activation", None), "__name__", None) == "linear"

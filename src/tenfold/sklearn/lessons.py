@@ -14,6 +14,8 @@ import numpy
 from sklearn.base import clone
 from sklearn.metrics._scorer import _BaseScorer, _MultimetricScorer, _PassthroughScorer
 from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+from sklearn.utils._indexing import _safe_assign
 from sklearn.utils.metaestimators import _safe_split
 
 from tenfold.sklearn.estimator import SETTINGS, Estimator
@@ -103,10 +105,12 @@ class Lessons:
         lesson = Lesson(call, subject, last, x)
         before = (id(call.kwargs["train"]), _key(others, tuple(others)))
         try:
-            seen = self._once(("steps", *before), lambda: _transformed(subject, x, y, call.kwargs["train"]), params)
+            made = self._once(("steps", *before), lambda: _transformed(subject, x, y, call.kwargs["train"]), params)
         except Exception:  # scikit-learn's own way to it says what is wrong
             return lesson
-        if isinstance(call.kwargs.get("scorer"), _KNOWN_SCORERS):
+        seen, as_scored = made
+        is_same = as_scored or not call.kwargs.get("return_train_score")
+        if is_same and isinstance(call.kwargs.get("scorer"), _KNOWN_SCORERS):
             lesson.subject, lesson.x = last, seen
         return self._prepared(lesson, own, y, before, seen)
 
@@ -144,11 +148,26 @@ class Lessons:
         return self._made[key]
 
 
-def _transformed(pipeline: Any, x: Any, y: Any, train: Any) -> Any:
-    """All rows as the last step sees them, when the others were fitted on those of training."""
+def _transformed(pipeline: Any, x: Any, y: Any, train: Any) -> tuple[Any, bool]:
+    """All rows as the last step sees them, when the others were fitted on those of training.
+
+    These are as `fit_transform` made them, which for some (TargetEncoder) is not how they are scored; second, whether
+    it is.
+    """
+    if len(pipeline.steps) == 1:
+        return x, True
     steps = clone(pipeline[:-1])
-    steps.fit(*_safe_split(pipeline, x, y, train))
-    return steps.transform(x)
+    trained = steps.fit_transform(*_safe_split(pipeline, x, y, train))
+    seen = x
+    for _, step in steps.steps:
+        seen = seen if step in (None, "passthrough") else step.transform(seen)
+    scored = _safe_indexing(seen, train)
+    if numpy.array_equal(trained, scored):
+        return seen, True
+    is_table = hasattr(seen, "iloc")
+    seen = seen.copy() if is_table else seen.astype(numpy.result_type(seen, trained))  # it may be the caller's own
+    _safe_assign(seen, trained, row_indexer=train)
+    return seen, numpy.allclose(trained, scored, equal_nan=True)
 
 
 def _rows(given: Any) -> numpy.ndarray:

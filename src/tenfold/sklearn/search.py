@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from numbers import Integral
 from typing import Any
 
 import joblib
 import numpy
-from sklearn.model_selection import GridSearchCV, ParameterGrid, ParameterSampler, RandomizedSearchCV
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 
 from tenfold.errors import BadCall
 from tenfold.sklearn import apart, fused, placing
@@ -20,10 +21,7 @@ Evaluate = Callable[..., Any]
 
 
 class Searching:
-    """What the searches share: who fits the candidates. Comes before a search of scikit-learn among the bases.
-
-    A search says in `_evaluate` which candidates it wants, all at once or in several rounds.
-    """
+    """What the searches share: who fits the candidates. Comes before a search of scikit-learn among the bases."""
 
     n_jobs: int | None
     engine: Any
@@ -44,16 +42,23 @@ class Searching:
             with placing.by_map(self._where()):
                 return super().fit(X, y, **params)  # type: ignore[misc]
         finally:
-            self._left()
-            del self._left
+            self._leave()
 
-    def _run_search(self, evaluate_candidates: Evaluate) -> None:
-        # The search's own Parallel has its backend by now. Others that may come, in a forest, are no business of ours.
-        self._left()
-        self._evaluate(evaluate_candidates)
+    def _leave(self) -> None:
+        """The search's own Parallel has its backend. Others that may come, in a forest, are no business of ours."""
+        if "_left" in self.__dict__:
+            self.__dict__.pop("_left")()
 
-    def _evaluate(self, evaluate: Evaluate) -> None:
-        raise NotImplementedError
+    def _run_search(self, evaluate_candidates: Evaluate, callback_ctx: Any = None) -> None:
+        self._leave()
+        if callback_ctx is None:  # scikit-learn before 1.9
+            super()._run_search(evaluate_candidates)  # type: ignore[misc]
+        elif getattr(self, "_skl_callbacks", None):
+            super()._run_search(evaluate_candidates, callback_ctx=callback_ctx)  # type: ignore[misc]
+        else:
+            # Each call would have all others with it, in its context, for nobody.
+            alone = partial(_without_context, evaluate_candidates)
+            super()._run_search(alone, callback_ctx=callback_ctx)  # type: ignore[misc]
 
     def _run(self, calls: Sequence[Call]) -> list[Any]:
         if takes(calls):
@@ -64,6 +69,10 @@ class Searching:
         """What `tenfold.map` is called with."""
         found = {name: getattr(self, name) for name in ("engine", "progress", "retries", "cpus", "gpus", "memory")}
         return found | ({"workers": self.n_jobs} if self.n_jobs is not None and self.n_jobs > 0 else {})
+
+
+def _without_context(evaluate: Evaluate, candidates: Any, *, callback_ctx: Any, **more: Any) -> Any:
+    return evaluate(candidates, **more)
 
 
 class GridSearch(Searching, GridSearchCV):  # type: ignore[misc]
@@ -111,9 +120,6 @@ class GridSearch(Searching, GridSearchCV):  # type: ignore[misc]
         self.cpus = cpus
         self.gpus = gpus
         self.memory = memory
-
-    def _evaluate(self, evaluate: Evaluate) -> None:
-        evaluate(ParameterGrid(self.param_grid))
 
 
 class RandomSearch(Searching, RandomizedSearchCV):  # type: ignore[misc]
@@ -166,6 +172,3 @@ class RandomSearch(Searching, RandomizedSearchCV):  # type: ignore[misc]
         self.cpus = cpus
         self.gpus = gpus
         self.memory = memory
-
-    def _evaluate(self, evaluate: Evaluate) -> None:
-        evaluate(ParameterSampler(self.param_distributions, self.n_iter, random_state=self.random_state))

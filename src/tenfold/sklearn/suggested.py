@@ -137,7 +137,8 @@ class Search(Searching, BaseSearchCV):  # type: ignore[misc]
         """The same, where candidates are given up between epochs."""
         return self._ours if self.pruner is not None else None
 
-    def _evaluate(self, evaluate: Evaluate) -> None:
+    def _run_search(self, evaluate_candidates: Evaluate, callback_ctx: Any = None) -> None:
+        self._leave()
         space = Space(self.space)
         sampler = suggestions.chosen(self.sampler, space, self.trials)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -153,7 +154,7 @@ class Search(Searching, BaseSearchCV):  # type: ignore[misc]
                 while legs := _next(course, most):
                     if rungs is not None:
                         rungs.trials = [leg.trial for leg in legs]
-                    self._tell(course, legs, evaluate(self._candidates(legs), cv=folds))
+                    self._tell(course, legs, evaluate_candidates(self._candidates(legs), cv=folds))
             self._rounds.close()
         finally:
             del self._rounds

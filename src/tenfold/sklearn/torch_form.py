@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from typing import Any
 
 import numpy
@@ -43,11 +44,24 @@ def form_of(built: Any, problem: Problem) -> Form:
     single = "column" if len(shape) > 1 else "flat"
     if problem.classes is None:
         return Form(single, "values", units, keeps)  # type: ignore[arg-type]
-    name = getattr(loss, "__name__", type(loss).__name__)
-    meaning = _MEANINGS.get(name, "logits")
+    name, meaning = _said(loss, module)
     if units == 1:
         return Form(single, meaning, 1, keeps)  # type: ignore[arg-type]
     return Form("one-hot" if name in _ONE_HOT else "numbers", meaning, units, keeps)
+
+
+def _said(loss: Any, module: Any) -> tuple[str | None, Outputs]:
+    """The loss of PyTorch's that it is, or comes of; and what it takes. One of the user's takes what comes out last."""
+    while isinstance(loss, functools.partial):
+        loss = loss.func
+    names = [loss.__name__] if hasattr(loss, "__name__") else [kind.__name__ for kind in type(loss).__mro__]
+    known = next((name for name in names if name in _MEANINGS), None)
+    if known is not None:
+        return known, _MEANINGS[known]
+    kinds = [type(inner).__name__ for inner in module.modules()]
+    last = next((kind for kind in reversed(kinds) if kind not in ("Flatten", "Identity")), None)
+    is_own = (getattr(loss, "__module__", None) or "").partition(".")[0] != "torch"
+    return None, "probabilities" if is_own and last in ("Sigmoid", "Softmax") else "logits"
 
 
 def guess(words: set[str], problem: Problem) -> Form:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from tenfold.frameworks import Framework
@@ -12,6 +13,7 @@ from tenfold.frameworks.jax import draws
 from tenfold.plan.seats import Seat
 
 QUICK = "jax_disable_most_optimizations"
+FOLDER, LEAST_SECONDS = "jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs"
 
 
 class Member(Framework):
@@ -25,6 +27,11 @@ class Member(Framework):
         # JAX takes three quarters of a GPU at its start; give each share three quarters of its own.
         return {"XLA_PYTHON_CLIENT_MEM_FRACTION": f"{0.75 * share:.3f}"} if share < 1 else {}
 
+    def settle(self, seat: Seat) -> Callable[[], None]:
+        """Nothing to set; what is set later (`keep_compilations`) is undone."""
+        before = _kept()
+        return lambda: _keep(before)
+
     def started(self) -> bool:
         bridge = sys.modules.get("jax._src.xla_bridge")
         return bool(getattr(bridge, "_backends", None))
@@ -33,6 +40,30 @@ class Member(Framework):
         array = sys.modules.get("jax._src.array")
         kind = getattr(array, "ArrayImpl", None)
         return {kind: _reduce_array} if kind is not None else {}
+
+
+def keep_compilations(folder: Path) -> None:
+    """Keep what is compiled in this folder, for other workers and later calls; it is safe to delete."""
+    if _kept()[FOLDER] != str(folder):
+        # To read one back takes 5 ms. Whoever waits for another's must find it, or all would compile it, one by one.
+        _keep({FOLDER: str(folder), LEAST_SECONDS: 0.03})
+
+
+def _kept() -> dict[str, Any]:
+    import jax
+
+    return {name: jax.config.values[name] for name in (FOLDER, LEAST_SECONDS)}
+
+
+def _keep(settings: dict[str, Any]) -> None:
+    if settings == _kept():
+        return
+    import jax
+    from jax.experimental.compilation_cache import compilation_cache
+
+    for name, value in settings.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()
 
 
 @contextlib.contextmanager

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pickle
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
+
+import numpy
 
 from tenfold.frameworks import Framework
 from tenfold.frameworks.keras import archive
@@ -44,6 +47,19 @@ class Member(Framework):
         if model is None or not issubclass(kind, model) or kind.__reduce__ is not model.__reduce__:
             return None
         return _reduce
+
+    def identity(self, kind: type) -> Callable[[Any], Any] | None:
+        """Of layers, metrics, optimizers, initializers: their pickles have dates, and numbers drawn for a seed."""
+        is_keras = any(each.__module__.partition(".")[0] == "keras" for each in kind.__mro__)
+        return _told if is_keras and hasattr(kind, "get_config") and self.reducer(kind) is None else None
+
+
+def _told(value: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a lambda in it, which is not to be opened again
+        config = archive.untracked(value.get_config())
+    weights = [numpy.asarray(weight) for weight in getattr(value, "weights", ())]
+    return tuple, ((f"{type(value).__module__}.{type(value).__qualname__}", config, weights),)
 
 
 def _reduce(model: Any) -> Any:

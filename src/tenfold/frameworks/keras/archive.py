@@ -66,6 +66,13 @@ def parts(config: Any) -> Iterator[dict[str, Any]]:
         yield from parts(part)
 
 
+def untracked(value: Any) -> Any:
+    """Without Keras's own kinds of lists and dicts, which cannot be pickled."""
+    if isinstance(value, dict):
+        return {key: untracked(each) for key, each in value.items()}
+    return [untracked(each) for each in value] if isinstance(value, list) else value
+
+
 def _things(model: Any) -> Iterator[Any]:
     """Layers, what they and `compile` were given: functions, initializers, losses, and what those were given."""
     compiling = getattr(getattr(model, "_compile_config", None), "config", {})
