@@ -49,6 +49,8 @@ def test_the_nursery_never_creates_a_tensor(tmp_path: Path) -> None:
 
         tenfold.warm("torch", "tensorflow", "jax", "keras", "sklearn")
         wire = Wire(client.get().session())
+        wire.receive()
+        wire.send(("state",))  # is answered when all is imported
         (_, state), _ = wire.receive()
         wire.close()
         print(state["unsafe"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -15,8 +16,15 @@ import pytest
 
 import tenfold
 import waiting
-from tenfold import errors
+from tenfold import errors, frameworks
 from tenfold.nursery import client
+
+
+@pytest.fixture(autouse=True)
+def no_frameworks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each new nursery would import those that other tests have left in this process: 2 s for PyTorch alone."""
+    for name in frameworks.every().keys() - {"numpy"}:  # which cannot be imported twice
+        monkeypatch.delitem(sys.modules, name, raising=False)
 
 
 def kill_nursery() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -30,11 +31,13 @@ def nursery(monkeypatch: pytest.MonkeyPatch) -> Iterator[client.Client]:
 
 
 def state(found: client.Client) -> dict[str, object]:
-    """What the nursery says of itself when a session begins: after everything that was asked before."""
+    """What the nursery says of itself when it is asked: after everything that it was to import ahead."""
     end = found.session()
     end.settimeout(20)
     wire = Wire(end)
     try:
+        wire.receive()
+        wire.send(("state",))
         (kind, told), _ = wire.receive()
         assert kind == "nursery"
         return dict(told)
@@ -54,6 +57,30 @@ def test_modules_are_imported_ahead(nursery: client.Client) -> None:
     assert set(told["imported"]) == {"colorsys", "wave"}  # type: ignore[call-overload]
     assert "ModuleNotFoundError" in told["failed"]["no_such_module"]  # type: ignore[index]
     assert told["unsafe"] is None
+
+
+def test_a_session_waits_for_its_own_modules_only(nursery: client.Client, tmp_path: Path) -> None:
+    go, second = tmp_path / "go", tmp_path / "second"
+    (tmp_path / "waits.py").write_text(
+        f"import pathlib, time\nwhile not pathlib.Path({str(go)!r}).exists(): time.sleep(0.005)\n"
+    )
+    (tmp_path / "comes_later.py").write_text(f"import pathlib\npathlib.Path({str(second)!r}).touch()\n")
+    client.drop(nursery)
+    sys.path.insert(0, str(tmp_path))
+    try:
+        found = client.get()
+        found.preload(["waits", "comes_later"])
+        end = found.session(["colorsys"])
+        go.touch()
+        end.settimeout(20)
+        with contextlib.closing(Wire(end)) as wire:
+            (_, told), _ = wire.receive()
+            assert set(told["imported"]) <= {"waits", "colorsys"}
+            assert "colorsys" in told["imported"]
+            assert not second.exists()
+        waiting.until(second.exists, what="an import when the session is over")
+    finally:
+        sys.path.remove(str(tmp_path))
 
 
 def test_an_import_that_starts_a_thread_makes_it_unsafe(nursery: client.Client, tmp_path: Path) -> None:

@@ -143,6 +143,20 @@ def test_lambdas_and_closures() -> None:
     assert parcel.unpack(parcel.pack_function(lambda x: factor * x).to_bytes())(5) == 15
 
 
+def test_the_name_of_the_script_among_other_words_makes_nothing_be_pickled_twice() -> None:
+    """The filters of warnings have it, and travel with every call of scikit-learn."""
+    asked = 0
+
+    class Counted:
+        def __reduce__(self) -> tuple[Any, ...]:
+            nonlocal asked
+            asked += 1
+            return int, ()
+
+    assert there_and_back(["__main__", Counted()]) == ["__main__", 0]
+    assert asked == 1
+
+
 def test_a_local_class() -> None:
     class Local:
         def __init__(self, x: int) -> None:

@@ -38,10 +38,12 @@ class Study:
     ) -> None:
         self.trials = trials
         """All of them: complete, pruned and failed."""
-        self.objective = objective.names[0] or "value"
-        """What was looked for."""
-        self.direction = objective.directions[0]
-        """ "minimize" or "maximize"."""
+        self.objectives = {
+            name or "value": direction for name, direction in zip(objective.names, objective.directions, strict=True)
+        }
+        """All that was looked for -> "minimize" or "maximize"."""
+        self.objective, self.direction = next(iter(self.objectives.items()))
+        """The first of them."""
         self.results = results
         """What every leg of every trial brought back, as `tenfold.map` gives it."""
         self.seconds = results.seconds
@@ -74,8 +76,9 @@ class Study:
 
     @property
     def front(self) -> list[Trial]:
-        """For several objectives: the complete trials that no other is better than in all of them."""
-        complete = [trial for trial in self.trials if trial.state == "complete" and trial.values]
+        """For several objectives: the complete trials that no other is better than in all of them; none with a NaN."""
+        ended = [trial for trial in self.trials if trial.state == "complete" and trial.values]
+        complete = [trial for trial in ended if not any(map(math.isnan, trial.values or ()))]
         signs = [-1 if direction == "maximize" else 1 for direction in self._objective.directions]
         points = {t.number: [s * v for s, v in zip(signs, t.values or (), strict=True)] for t in complete}
 
@@ -99,7 +102,7 @@ class Study:
         return pandas.DataFrame([self._row(trial) for trial in self.trials], index=numbers)
 
     def _row(self, trial: Trial) -> dict[str, Any]:
-        names = [name or "value" for name in self._objective.names]
+        names = list(self.objectives)
         values = trial.values or (math.nan,) * len(names)
         spread = {f"{names[0]} spread": trial.spread} if trial.spread is not None else {}
         told = {"state": trial.state, "steps": trial.steps, "seconds": trial.seconds}

@@ -68,6 +68,7 @@ class JoblibCrew:
         self._waiting: deque[Batch] = deque()
         self._events: list[Event] = []
         self._handles: list[int] = []
+        self._together = job.together
         self._invitation = self._invite(function, job, plan, shares_memory)
         self._parallel = self._start()
 
@@ -198,18 +199,21 @@ class JoblibCrew:
             self._events.append(Finished(batch.id, seconds, bodies, *who))
 
     def _worker_died(self, batch: Batch, error: BaseException) -> None:
-        """joblib has ended all its workers. Alone, the batch is to blame; otherwise everyone is suspected."""
+        """joblib has ended all its workers. Alone, the batch is to blame; otherwise everyone is suspected.
+
+        Of those that wait for each other, none can be tried alone: all have failed.
+        """
         together = [batch, *self._under_way.values()]
         self._under_way.clear()
         self._restart()
-        if len(together) > 1:
+        if len(together) > 1 and not self._together:
             self._suspects.extend(together)
         elif len(batch.indices) > 1:
             self._events.append(GivenBack(batch.id, apart=True))
         else:
             text = " ".join(str(error).split())
             failure = Failure("died", f"its process ended under it: {type(error).__name__}: {text}")
-            self._events.append(Failed(batch.id, 0.0, failure, 0, 0, ""))
+            self._events += [Failed(one.id, 0.0, failure, 0, 0, "", lost=self._together) for one in together]
 
     def _restart(self) -> None:
         self._parallel._backend.abort_everything(ensure_ready=False)

@@ -28,6 +28,8 @@ class Assignment:
         self.future: Future[Any] = Future()
         self.sealed: Sealed | None = None
         """What a worker gets next, packed."""
+        self.needed: list[object] = []
+        """What must not go before it is done: files."""
         self.first = 0
         """The number of the first call among all calls of the pool."""
         self.earlier = 0

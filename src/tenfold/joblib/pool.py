@@ -179,7 +179,7 @@ class Pool:
     def _pack(self, assignment: Assignment) -> bool:
         if assignment.sealed is None:
             try:
-                assignment.sealed = self._sender.pack(assignment.rest())
+                assignment.sealed, assignment.needed = self._sender.pack(assignment.rest())
             except Exception as error:
                 assignment.fail(error)
                 self._over.append(assignment)

@@ -1,20 +1,21 @@
 """Calls on their way to workers: as parcels, with large arrays in files that every worker maps.
 
 An array above `max_nbytes` is written once for each call of a `Parallel`, and workers see it as joblib has it: a NumPy
-map in `mmap_mode`. A smaller one that comes again (the data of a grid search comes with every fit) is written, too,
-the second time; workers see it as if it had been copied. Files lie in the pool's folder, which goes when the `Parallel`
-is done; what is mapped then stays where it is mapped.
+map in `mmap_mode`. A smaller one that comes again (the data of a grid search comes with every fit) is written, too, at
+the latest the second time; workers see it as if it had been copied. A file goes when nobody needs it: neither the array
+is there any more, nor a call that it was sent with. The pool's folder goes when the `Parallel` is done; what is mapped
+then stays where it is mapped.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
 import uuid
-from dataclasses import dataclass
 from pickle import PicklingError
-from typing import Any
+from typing import Any, Literal
 
 import joblib
 import numpy
@@ -27,17 +28,23 @@ from tenfold.work import parcel
 
 SHARED_MEMORY = "/dev/shm"
 ENOUGH_SHARED_MEMORY = 2e9  # bytes; containers have 64 MB, which one array would fill. joblib draws the line here, too
-WORTH_A_FILE = 64 << 10  # bytes; from here on, mapping takes less time than copying
+WORTH_A_FILE = 64 << 10  # bytes; from here on, mapping a file takes less time than copying
+WORTH_A_FILE_AT_ONCE = 256 << 10  # bytes; from here on, writing the file and mapping it takes less
 
 
-@dataclass(frozen=True, slots=True)
 class _File:
-    """An array that was sent."""
+    """What an array held when it was sent: there for as long as the array, or a call that it was sent with."""
 
-    path: str
-    """Where it was written; empty where it was not, because it had come only once."""
-    content: Any = None
-    """What was written, mapped."""
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.content: Any = None
+        """The same, mapped."""
+        self._owner = os.getpid()
+
+    def __del__(self) -> None:
+        if os.getpid() == self._owner:  # not in a fork
+            with contextlib.suppress(OSError):
+                os.unlink(self.path)
 
 
 class Sender:
@@ -47,7 +54,8 @@ class Sender:
         self._folder = folder
         self._most: int | None = None
         self._mode: str | None = None
-        self._sent: Any = _WeakArrayKeyMap()
+        self._sent: Any = _WeakArrayKeyMap()  # files; None for an array that has come once, and was copied
+        self._named: list[object] = []  # in what is being packed
         self._ways: parcel.Ways = {numpy.ndarray: self._reduce, numpy.memmap: self._reduce}
 
     def begin(self, most: int | None, mode: str | None) -> None:
@@ -61,12 +69,17 @@ class Sender:
         self._sent = _WeakArrayKeyMap()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def pack(self, calls: list[Call]) -> parcel.Sealed:
+    def pack(self, calls: list[Call]) -> tuple[parcel.Sealed, list[object]]:
+        """The calls in a parcel, and what must be kept until they are done."""
+        named: list[object] = []
+        self._named = named
         try:
-            return parcel.Sealed(parcel.pack([*map(tuple, calls)], ways=self._ways).to_bytes())
+            return parcel.Sealed(parcel.pack([*map(tuple, calls)], ways=self._ways).to_bytes()), named
         except Exception as error:
             text = f"Could not pickle the task to send to the workers: {type(error).__name__}: {error}"
             raise PicklingError(text) from error
+        finally:
+            self._named = []
 
     def _reduce(self, array: Any) -> Any:
         backing = _get_backing_memmap(array)
@@ -76,42 +89,46 @@ class Sender:
             return load_temporary_memmap, (self._dumped(array), self._mode, False)
         path = self._written(array) if self._most is not None and _is_worth_a_file(array) else ""
         if path:
-            return calling.mapped, (path, array.dtype, array.shape, "C" if array.flags.c_contiguous else "F")
+            return calling.mapped, (path, array.dtype, array.shape, _order(array))
         return array.__reduce_ex__(parcel.PROTOCOL)
 
     def _dumped(self, array: Any) -> str:
         """The file of a large array, as joblib writes it."""
-        found = self._file(array)
-        if found is None:
+        try:
+            found = self._sent.get(array)
+        except KeyError:
             found = _File(self._new_path())
             joblib.dump(array, found.path)
             self._sent.set(array, found)
-        return found.path
+        self._named.append(found)
+        return str(found.path)
 
     def _written(self, array: Any) -> str:
-        """The file of an array that has come before, with what it holds now; empty where it has not come yet."""
-        found = self._file(array)
-        if found is None:
-            self._sent.set(array, _File(""))
-            return ""
-        flat = array.reshape(-1, order="A").view(numpy.uint8)
-        # Who fills one array again and again must not get what was in it the last time.
-        if found.path and numpy.array_equal(found.content, flat):
-            return found.path
+        """The file of an array with what it holds now; empty where copying it takes less."""
         try:
-            path = self._new_path()
-            flat.tofile(path)
-        except OSError:  # the disk is full; it can still be copied
-            return ""
-        self._sent.set(array, _File(path, numpy.memmap(path, numpy.uint8, mode="r")))
-        return path
-
-    def _file(self, array: Any) -> _File | None:
-        try:
-            found: _File = self._sent.get(array)
+            found = self._sent.get(array)
         except KeyError:
-            return None
-        return found
+            if array.nbytes < WORTH_A_FILE_AT_ONCE:
+                self._sent.set(array, None)
+                return ""
+            found = None
+        bits = _bits(array)
+        # Who fills one array again and again must not get what was in it the last time.
+        if found is None or not numpy.array_equal(self._content(found, bits), bits):
+            try:
+                found = _File(self._new_path())
+                bits.ravel(order="A").tofile(found.path)
+            except OSError:  # the disk is full; it can still be copied
+                return ""
+            self._sent.set(array, found)
+        self._named.append(found)
+        return str(found.path)
+
+    @staticmethod
+    def _content(file: _File, bits: Any) -> Any:
+        if file.content is None:  # a map holds a descriptor, and most arrays do not come again
+            file.content = numpy.memmap(file.path, bits.dtype, "r", 0, bits.shape, _order(bits))
+        return file.content
 
     def _new_path(self) -> str:
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
@@ -119,8 +136,19 @@ class Sender:
 
 
 def _is_worth_a_file(array: Any) -> bool:
-    is_whole = array.flags.c_contiguous or array.flags.f_contiguous
-    return bool(array.nbytes >= WORTH_A_FILE and array.dtype.kind in "biufc" and is_whole)
+    return bool(array.nbytes >= WORTH_A_FILE and array.dtype.kind in "biufc")
+
+
+def _bits(array: Any) -> Any:
+    """Its content as whole numbers, each of which is equal to itself, as not every float is."""
+    if array.itemsize <= 8:
+        return array.view(f"u{array.itemsize}")
+    return array.ravel(order="A").view(numpy.uint64)  # two and more for each
+
+
+def _order(array: Any) -> Literal["C", "F"]:
+    """How its copy is laid out in a file; of a part of a larger array, as pickle would lay it out."""
+    return "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
 
 
 def root(wanted: str | None) -> str:

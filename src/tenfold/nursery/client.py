@@ -40,19 +40,19 @@ class Client:
         self.log: IO[bytes] | None = None
 
     def preload(self, modules: Iterable[str]) -> None:
-        """Have modules imported; returns at once."""
+        """Have modules imported ahead of the next session; returns at once."""
         with self._lock:
             wanted = [module for module in modules if module not in self._asked]
             if wanted:
                 self._asked.update(wanted)
                 self._wire.send(("preload", wanted))
 
-    def session(self) -> socket.socket:
-        """A connection of its own, for one call."""
+    def session(self, modules: Iterable[str] = ()) -> socket.socket:
+        """A connection of its own, for one call, whose workers have these modules."""
         ours, theirs = socket.socketpair()
         with self._lock, theirs:
             try:
-                self._wire.send(("session",), [theirs.fileno()])
+                self._wire.send(("session", list(modules)), [theirs.fileno()])
             except Closed:
                 ours.close()
                 raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from tenfold.nursery import client, warming
 from tenfold.nursery.starter import Event, Exited, Refused, Started
@@ -18,16 +18,14 @@ class NurseryLost(Exception):
 class Forking:
     """A `Starter` that asks a nursery."""
 
-    def __init__(self, modules: Iterable[str], scratch: str | None, around: Surroundings) -> None:
+    def __init__(self, modules: Sequence[str], scratch: str | None, around: Surroundings) -> None:
         self._client = self._find(around)
         try:
-            self._client.preload(modules)
-            end = self._client.session()
+            end = self._client.session(modules)
         except Closed:  # it died since the last call; a new one is asked once
             client.drop(self._client)
             self._client = self._find(around)
-            self._client.preload(modules)
-            end = self._client.session()
+            end = self._client.session(modules)
         end.setblocking(False)
         self._wire = Wire(end)
         self.handle: int | None = end.fileno()

@@ -3,8 +3,9 @@
 Runs in a process of its own, single-threaded, in a session of its own (so that Ctrl-C does not reach it). It never
 runs the user's code and never creates a tensor.
 
-    in   preload [modules]          import them; what fails is remembered and told to every session
-         session + socket           open a session: a caller's call, or a worker that maps in its turn
+    in   preload [modules]          import them ahead, one by one, while there is no session; what fails is remembered
+         session [modules] + socket when these are imported, open a session: a caller's call, or a worker that maps
+         state                      import all that is left, then say how this nursery is
          listen path + socket       serve whoever connects there, too
          scratch path               remove this folder when the session ends
          fork id + 4 descriptors    fork a worker: its wire, its stdout and stderr, its slate
@@ -26,6 +27,8 @@ import socket
 import sys
 import time
 import traceback
+from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 from tenfold.nursery import alone, child, groups
@@ -36,8 +39,9 @@ from tenfold.work.arrivals import uncollected
 class Session:
     """One caller, its workers and its scratch folders."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Wire, *, is_call: bool = False) -> None:
         self.wire = wire
+        self.is_call = is_call  # otherwise it is somebody who may open sessions
         self.workers: dict[int, int] = {}  # pid -> the caller's id of the worker
         self.scratch: list[str] = []
         self.listeners: dict[str, socket.socket] = {}  # by their path
@@ -50,6 +54,7 @@ class Nursery:
         self._selector = selectors.DefaultSelector()
         self._sessions: dict[int, Session] = {}
         self._state: dict[str, Any] = {"imported": {}, "failed": {}, "unsafe": None, "pid": os.getpid()}
+        self._ahead: deque[str] = deque()  # modules that somebody may need
         self._ending: set[int] = set()  # workers whose session is over, and that are not reaped yet
         self._life: int | None = None
         self._listeners: list[socket.socket] = []
@@ -79,8 +84,11 @@ class Nursery:
         tick = None if self._idle_limit is None else min(1.0, self._idle_limit)
         try:
             while not self._is_idle():
-                for key, _ in self._selector.select(timeout=tick):
+                ready = self._selector.select(timeout=0 if self._imports_ahead() else tick)
+                for key, _ in ready:
                     key.data()
+                if not ready and self._imports_ahead():
+                    self._import_all([self._ahead.popleft()])
         except SystemExit:
             pass
         finally:
@@ -93,13 +101,13 @@ class Nursery:
     def _is_idle(self) -> bool:
         if self._idle_limit is None:
             return False
-        if self._sessions:
+        if self._sessions or self._ahead:
             self._last_used = time.monotonic()
         return time.monotonic() - self._last_used > self._idle_limit
 
     @staticmethod
     def _watch_life(life: int) -> None:
-        """Have the kernel send SIGIO when the caller is gone; see `_preload` for when that counts."""
+        """Have the kernel send SIGIO when the caller is gone; see `_import_all` for when that counts."""
         signal.signal(signal.SIGIO, signal.SIG_IGN)
         if hasattr(os, "O_ASYNC"):
             fcntl.fcntl(life, fcntl.F_SETOWN, os.getpid())
@@ -112,8 +120,8 @@ class Nursery:
         self._selector.register(listener, selectors.EVENT_READ, lambda: self._add(listener.accept()[0]))
         return listener
 
-    def _add(self, end: socket.socket) -> Session:
-        session = Session(Wire(end))
+    def _add(self, end: socket.socket, *, is_call: bool = False) -> Session:
+        session = Session(Wire(end), is_call=is_call)
         end.setblocking(False)
         self._sessions[end.fileno()] = session
         self._selector.register(end, selectors.EVENT_READ, lambda: self._hear(session))
@@ -128,10 +136,13 @@ class Nursery:
     def _obey(self, session: Session, message: tuple[Any, ...], handles: list[int]) -> None:
         order, *rest = message
         if order == "preload":
-            self._preload(rest[0])
+            self._ahead.extend(rest[0])
         elif order == "session":
-            self._tell(self._add(socket.socket(fileno=handles[0])), "nursery", self._state)
+            self._import_all(rest[0])
+            self._tell(self._add(socket.socket(fileno=handles[0]), is_call=True), "nursery", self._state)
         elif order == "state":
+            self._import_all(self._ahead)
+            self._ahead.clear()
             self._tell(session, "nursery", self._state)
         elif order == "listen":
             session.listeners[rest[0]] = self._listen(socket.socket(fileno=handles[0]))
@@ -168,7 +179,15 @@ class Nursery:
 
     # -- importing ----------------------------------------------------------------------------------------------
 
-    def _preload(self, modules: list[str]) -> None:
+    def _imports_ahead(self) -> bool:
+        """Whether there is something to import that nobody waits for: not while it would take a core from workers."""
+        return bool(self._ahead) and not any(session.is_call for session in self._sessions.values())
+
+    def _import_all(self, modules: Iterable[str]) -> None:
+        known = {*self._state["imported"], *self._state["failed"]}
+        wanted = [module for module in modules if module not in known]
+        if not wanted:
+            return
         # An import may take seconds in C code where no loop can notice that the caller is gone: then SIGIO kills us.
         if self._life is not None:
             signal.signal(signal.SIGIO, signal.SIG_DFL)
@@ -176,15 +195,13 @@ class Nursery:
                 raise SystemExit
         # A collection in a child must not write to, and so copy, the pages that it shares with us.
         with uncollected():
-            for module in modules:
+            for module in wanted:
                 self._import(module)
         if self._life is not None:
             signal.signal(signal.SIGIO, signal.SIG_IGN)
         self._state["unsafe"] = alone.unsafe()
 
     def _import(self, module: str) -> None:
-        if module in self._state["imported"] or module in self._state["failed"]:
-            return
         began = time.perf_counter()
         try:
             importlib.import_module(module)

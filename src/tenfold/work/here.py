@@ -5,13 +5,14 @@ Outside a task it describes the whole machine, so that a training function also 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import numbers
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -188,6 +189,17 @@ def enter(task: Here | None, *, whole_process: bool) -> Here | None:
     if whole_process:
         _process_task = task
     return before
+
+
+@contextlib.contextmanager
+def aside() -> Iterator[None]:
+    """The same task with random numbers of its own: what is drawn meanwhile is not missing afterwards."""
+    task = here()
+    rng, task._rng = task._rng, None
+    try:
+        yield
+    finally:
+        task._rng = rng
 
 
 def here() -> Here:

@@ -11,6 +11,7 @@ what plain pickle cannot (lambdas, classes of a script or notebook).
 
 from __future__ import annotations
 
+import contextlib
 import copyreg
 import fcntl
 import io
@@ -20,10 +21,11 @@ import pickle
 import struct
 import tempfile
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import IO, Any
+from types import FunctionType
+from typing import IO, Any, TypeVar
 
 import cloudpickle
 
@@ -37,6 +39,7 @@ BESIDE = 64 << 10  # a buffer from this size on stays out of the pickle
 WORTH_A_MAP = 64 << 20
 ALIGNMENT = 64  # what BLAS and XLA like; a cache line
 
+_DEFINED = (type, FunctionType, TypeVar)  # what plain pickle names, and cloudpickle can pickle by value
 _ATOMS = frozenset({int, float, str, bool, type(None), complex, bytes})
 _COUNT = struct.Struct("<I")
 
@@ -110,12 +113,10 @@ def pack(value: object, beside: int = BESIDE, ways: Ways | None = None) -> Parce
     """
     if type(value) in _ATOMS:
         return Parcel(pickle.dumps(value, PROTOCOL))
-    try:
-        parcel = _dump(value, _Plain, beside, ways)
-    except Exception:  # plain pickle fails in many ways; cloudpickle has the last word
-        return _dump(value, _ByValue, beside, ways)
-    by_value = b"__main__" in parcel.body or cloudpickle.list_registry_pickle_by_value()
-    return _dump(value, _ByValue, beside, ways) if by_value else parcel
+    if not cloudpickle.list_registry_pickle_by_value():
+        with contextlib.suppress(Exception):  # plain pickle fails in many ways; cloudpickle has the last word
+            return _dump(value, _Plain, beside, ways)
+    return _dump(value, _ByValue, beside, ways)
 
 
 def pack_function(function: Callable[..., Any]) -> Parcel:
@@ -207,14 +208,25 @@ def _nameless() -> int:
         return os.dup(file.fileno())
 
 
-class _Table(ChainMap[Any, Any]):
+class Table(ChainMap[Any, Any]):
     """How values of a type are pickled; frameworks are asked about types that are not named."""
 
+    def __init__(self, *tables: MutableMapping[Any, Any]) -> None:
+        super().__init__(*tables)
+        self.members = frameworks.imported()  # once, because every value asks
+
     def __missing__(self, kind: Any) -> Callable[[Any], Any]:
-        for member in frameworks.imported():
+        for member in self.members:
             if (found := member.reducer(kind)) is not None:
                 return found
         raise KeyError(kind)
+
+    def get(self, kind: Any, default: Any = None) -> Any:
+        """Pickle's own in Python asks in this way, and a chain of maps would not look further than what it holds."""
+        try:
+            return self[kind]
+        except KeyError:
+            return default
 
 
 class _Plain(pickle.Pickler):
@@ -222,7 +234,13 @@ class _Plain(pickle.Pickler):
 
     def __init__(self, file: IO[bytes], beside: Callable[[pickle.PickleBuffer], bool], ways: Ways) -> None:
         super().__init__(file, PROTOCOL, buffer_callback=beside)
-        self.dispatch_table = _Table({**reducers(), **ways}, copyreg.dispatch_table)
+        self.dispatch_table = Table({**reducers(), **ways}, copyreg.dispatch_table)
+
+    def reducer_override(self, value: Any) -> Any:
+        """Refuse what is defined in the caller's script: by its name, a worker would look for it in its own."""
+        if issubclass(type(value), _DEFINED) and value.__module__ == "__main__":
+            raise pickle.PicklingError(f"{value!r} is defined in __main__")
+        return NotImplemented
 
 
 class _ByValue(cloudpickle.Pickler):  # type: ignore[misc]
@@ -230,7 +248,7 @@ class _ByValue(cloudpickle.Pickler):  # type: ignore[misc]
 
     def __init__(self, file: IO[bytes], beside: Callable[[pickle.PickleBuffer], bool], ways: Ways) -> None:
         # Before __init__, because the table is read there: cloudpickle's own hides the base class's attribute.
-        self.dispatch_table = _Table({**reducers(), **ways}, cloudpickle.Pickler.dispatch_table)
+        self.dispatch_table = Table({**reducers(), **ways}, cloudpickle.Pickler.dispatch_table)
         super().__init__(file, PROTOCOL, buffer_callback=beside)
 
 

@@ -43,6 +43,8 @@ class Job:
     """What the environment has to say before anything is imported, whatever the caller's says."""
     tasks: int | None = None
     """How many there are at least, where that is known: so many workers may be started ahead of them."""
+    together: bool = False
+    """They wait for each other: one that goes again does so beside the others, or none of them comes to its end."""
 
 
 class Declined(Exception):
@@ -67,6 +69,7 @@ class Runner:
         self._together: Callable[[Any], list[Any]] | None = getattr(function, "together", None)
         self._gathered: list[tuple[here.Here, Any]] = []
         self._prepared: dict[int, tuple[bool, Any, float]] = {}
+        self._undo: list[Callable[[], None] | None] = []  # of frameworks that tasks have imported
         self._arrivals = Arrivals(
             [member.modules[0] for member in frameworks.every().values()], after=self._framework_arrived
         )
@@ -80,6 +83,9 @@ class Runner:
 
     def __exit__(self, *_: object) -> None:
         self._arrivals.stop()
+        for step in [] if self._whole_process else reversed(self._undo):
+            if step is not None:
+                step()
 
     def gather(self, indices: Sequence[int], attempt: int, items: Sequence[Any]) -> bool:
         """Tell which tasks come next. True for a function that takes them all at once, when the first one is run."""
@@ -156,7 +162,7 @@ class Runner:
         """A task imported a framework itself: it must be settled and seeded as if it had been there before."""
         for member in frameworks.every().values():
             if member.modules[0] == module:
-                member.settle(self._seat)
+                self._undo.append(member.settle(self._seat))
                 member.seed(seeds.number(self._job.seed, self._current))
 
 

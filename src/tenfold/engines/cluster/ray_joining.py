@@ -18,6 +18,7 @@ _HICCUPS = ("Starting Ray client server failed", "ZombieProcess")
 """How Ray fails to start its server for a client on a busy machine, now and then; it works the next time."""
 _TRIES = 4  # seen to be wanted: 3
 TOKEN_VARIABLE = "RAY_AUTH_MODE"
+GRACE_VARIABLE = "RAY_CLIENT_RECONNECT_GRACE_PERIOD"
 CONNECT_LIMIT = 5.0  # seconds until an address counts as unreachable
 HEAD_LIMIT = 10.0  # seconds without an answer after which the head counts as gone; it may be starting again
 ASK_AGAIN = 0.5
@@ -125,10 +126,20 @@ def _connect(address: str) -> None:
     for left in reversed(range(_TRIES)):
         try:
             ray.init(address=_find(where), **options)
+            _bound_silence()
             return
         except Exception as error:
             if not left or not any(hiccup in str(error) for hiccup in _HICCUPS):
                 raise ClusterLost(f"no Ray cluster answers at {address}: {type(error).__name__}: {error}") from error
+
+
+def _bound_silence() -> None:
+    """Ray Client tries for half a minute to reach a head that is gone, where the user says nothing else."""
+    import ray
+
+    worker = ray.util.client.ray.get_context().client_worker  # None where it is no client
+    if worker is not None and GRACE_VARIABLE not in os.environ:
+        worker._reconnect_grace_period = int(HEAD_LIMIT)  # private to Ray: under another name, nothing changes
 
 
 def _find(where: str) -> str:
