@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
+import cloudpickle
 import pytest
 
 import leftovers
@@ -18,7 +19,6 @@ WITH_RAY = (
     "tests/engines/",
     "tests/clusters/test_ray",
     "tests/docs/",
-    "tests/cli/test_cli_demo.py",
     "tests/cli/test_cli_doctor_engine.py",
     "tests/faults/test_interrupts.py",
     "tests/faults/test_parent_killed.py",
@@ -84,6 +84,14 @@ def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     except AssertionError:
         before.clear()
         pytest.fail("left behind:\n" + "\n".join(found), pytrace=False)
+
+
+@pytest.fixture(scope="module")
+def travels_by_value(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Functions of the file, as those of a script: else each worker imports pytest and all that the file tests."""
+    cloudpickle.register_pickle_by_value(request.module)
+    yield
+    cloudpickle.unregister_pickle_by_value(request.module)
 
 
 @pytest.fixture

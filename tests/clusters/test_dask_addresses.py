@@ -111,12 +111,11 @@ def test_somebody_else_listens(words: bytes) -> None:
                 end.close()
 
 
-def test_a_cluster_without_a_worker_is_told_of(empty: Cluster) -> None:
-    began = time.monotonic()
+def test_a_cluster_without_a_worker_is_told_of(empty: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenfold.engines.dask.NODE_LIMIT", 1.0)
     with pytest.raises(errors.WorkersUnavailable, match=f"dask worker {empty.address}") as caught:
         tenfold.map(abs, [1], engine=empty.address)
     assert not isinstance(caught.value, errors.ClusterLost)
-    assert time.monotonic() - began < 15
 
 
 def test_a_worker_that_comes_while_a_call_waits_is_used(empty: Cluster, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def step(copies: list[Any], block: Any, rows: numpy.ndarray, shares: int, zeros:
         part = rows[len(rows) * share // shares : len(rows) * (share + 1) // shares]
         copies[share % len(copies)].gradient(block, part, len(part) / len(rows), vector)
         total += vector
-    losses = {copy.apply(total * 1) for copy in copies}
+    losses = {copy.apply(copy.whole(total * 1)) for copy in copies}
     assert len(losses) == 1
     return losses.pop()
 

@@ -300,6 +300,7 @@ def refused() -> dict[str, str]:
         "dice": fit_of(lambda: table(loss="dice"), (X, ONE_HOT)),
         "circle": fit_of(lambda: table(loss="circle"), (X, CLASSES)),
         "own mean": fit_of(lambda: table(loss=own_mean), (X, ONE_HOT)),
+        "assigning": fit_of(lambda: table(keras.layers.SpectralNormalization(dense(4))), (X, CLASSES)),
     }
     found = {}
     for name, fit in calls.items():

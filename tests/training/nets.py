@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import signal
+import sys
 import time
 from typing import Any
 
@@ -82,8 +83,11 @@ class Slow:
             os.kill(os.getpid(), signal.SIGKILL)
         elif self.act == "stop":
             os.kill(os.getpid(), signal.SIGSTOP)
+        elif self.act == "exit":
+            sys.exit(3)
         elif self.act == "kill all":
             os.killpg(os.getppid(), signal.SIGKILL)
+            signal.pause()  # the nursery takes a moment to go, and we go with it: nothing may end before that
 
 
 class Costly:
@@ -142,6 +146,30 @@ def build_slow(folder: str, act: str, at: int = 20, waits: bool = False) -> Any:
     """`waits` makes steps longer while one is missing, so that another one can join."""
     module, _, optimizer = build("adam", 0.01)
     return module, Slow(folder, act, at, waits), optimizer
+
+
+def build_scoring_slowly() -> Any:
+    """One worker takes much longer for its rows than for a step, and than the others; patience with it is short."""
+    import torch
+
+    from tenfold.training import attendance
+
+    attendance.USUAL, attendance.TIMES = 0.2, 1
+
+    def loss(outputs: Any, targets: Any) -> Any:
+        if tenfold.here().index == 1 and not torch.is_grad_enabled():
+            time.sleep(0.8)
+        return torch.nn.functional.cross_entropy(outputs, targets)
+
+    module, _, optimizer = build()
+    return module, loss, optimizer
+
+
+def build_stopping(folder: str) -> Any:
+    """One worker is stopped while it builds its model, once."""
+    if tenfold.here().index == 1:
+        Slow(folder, "stop", 0, waits=False).mark()
+    return build()
 
 
 class Counted:

@@ -46,7 +46,8 @@ def in_keras(optimizer: str = "sgd") -> Any:
 
     layers = [keras.layers.Dense(128, "relu"), keras.layers.Dense(64, "relu"), keras.layers.Dense(2, "softmax")]
     model = keras.Sequential([keras.Input((12,)), *layers])
-    made = keras.optimizers.SGD(0.05, momentum=0.9) if optimizer == "sgd" else keras.optimizers.Adam(0.01)
+    adam = keras.optimizers.Adam(0.01, use_ema=True, ema_momentum=0.5)  # weights end as averages
+    made = keras.optimizers.SGD(0.05, momentum=0.9) if optimizer == "sgd" else adam
     model.compile(made, "sparse_categorical_crossentropy", metrics=["accuracy"])
     return model
 

@@ -34,8 +34,10 @@ def test_a_torn_one_is_not_used(tmp_path: Path) -> None:
 def test_one_that_is_killed_while_it_writes_leaves_the_last(tmp_path: Path) -> None:
     path = tmp_path / "train.checkpoint"
     Checkpoint(path).write(7, b"the state of a model")
-    path.with_suffix(".12345").write_bytes(b"half of the next")
+    path.with_suffix(".partial").write_bytes(b"half of the next")
     assert Checkpoint(path).body() == b"the state of a model"
+    Checkpoint(path).write(8, b"the next")
+    assert list(tmp_path.iterdir()) == [path], "what is left of the half is gone with the next"
 
 
 @pytest.mark.parametrize("how", ["synchronous", "asynchronous"])

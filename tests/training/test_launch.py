@@ -12,7 +12,9 @@ import pytest
 import tenfold
 from tenfold import machine
 from tenfold.errors import BadCall, TaskDied, TasksFailed, TaskTimedOut
-from tenfold.training.rendezvous import Rendezvous
+from tenfold.training.rendezvous import Blame, Rendezvous
+from tenfold.verbs.launch import told
+from tenfold.work.outcome import Failure
 
 
 def launch(function: Any, params: Any = None, workers: int = 2, **options: Any) -> list[Any]:
@@ -65,6 +67,15 @@ def test_they_may_take_so_long() -> None:
         launch(launches.forever, timeout=0.5)
     assert isinstance(caught.value.failures[0], TaskTimedOut)
     del caught
+
+
+def test_of_those_that_the_engine_has_ended_it_tells_of_the_first_only() -> None:
+    gone = Blame(0, "its process has ended without a word", lost=True)
+    late = TaskTimedOut("too late", index=1, failure=Failure("timeout", "it ran longer than timeout=1 s"))
+    died = TaskDied("gone", index=0, failure=Failure("died", "killed"))
+    assert told(gone, [late]) == Blame(1, "it ran longer than timeout=1 s")
+    assert told(gone, [died, late]) == gone
+    assert told(Blame(0, "ValueError"), [late]) == Blame(0, "ValueError")
 
 
 def test_all_or_none() -> None:

@@ -106,6 +106,13 @@ def test_schedules_count_the_steps_of_all(backend: str, answers: dict[str, Any])
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_weights_that_a_layer_assigns_are_refused_where_keras_keeps_them(backend: str, answers: dict[str, Any]) -> None:
+    found = _answer(answers, backend, "refused")["assigning"]
+    assert found.endswith("taken in shares") if backend == "jax" else "dense/kernel in its call" in found, found
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "words"),
     [

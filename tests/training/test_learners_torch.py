@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ ROWS = 66 + 32  # 4 batches of 16 to train, and one of 2, of which a worker may 
 NOISE = numpy.random.default_rng(0)
 X = NOISE.normal(size=(ROWS, 6)).astype("float32")
 CLASSES = numpy.digitize(X[:, 0] + X[:, 1], (-0.7, 0.7))
+IGNORED = numpy.where(numpy.arange(ROWS) % 9 == 1, -100, CLASSES)
 WEIGHT = NOISE.uniform(0.2, 3.0, ROWS)
 
 
@@ -57,6 +59,10 @@ def build(optimizer: str = "sgd", between: str | None = None, own: Any = None, *
     summed = own is own_sum or loss.get("reduction") == "sum"
     sgd = torch.optim.SGD(module.parameters(), 0.05 / (16 if summed else 1), momentum=0.9)
     made = sgd if optimizer == "sgd" else torch.optim.AdamW(module.parameters(), 0.01)
+    if "weight" in loss:
+        loss["weight"] = torch.tensor(loss["weight"])
+    if own is None and optimizer == "adam" and "ignore_index" in loss:
+        own = functools.partial(torch.nn.functional.cross_entropy, **loss)
     return module, own or torch.nn.CrossEntropyLoss(**loss), made
 
 
@@ -101,8 +107,11 @@ def fit_of(data: Any = (X, CLASSES), function: Any = build, **settings: Any) -> 
         ({"optimizer": "sgd", "reduction": "sum"}, (X, CLASSES)),
         ({"optimizer": "sgd", "own": own_sum}, (X, CLASSES)),
         ({"optimizer": "adam", "own": own_mean}, (X, CLASSES)),
+        ({"optimizer": "sgd", "label_smoothing": 0.1}, (X, IGNORED)),
+        ({"optimizer": "adam", "weight": (0.2, 1.0, 3.0), "ignore_index": 2}, (X, CLASSES)),
+        ({"optimizer": "sgd", "weight": (0.2, 1.0, 3.0)}, (X, numpy.eye(3, dtype="float32")[CLASSES])),
     ],
-    ids=["weighted", "adam", "summed", "own sum", "own mean"],
+    ids=["weighted", "adam", "summed", "own sum", "own mean", "ignored", "class weights", "probabilities"],
 )
 def test_shares_of_a_batch_make_what_a_plain_loop_makes(params: dict[str, Any], data: Any) -> None:
     fit = fit_of(data)
@@ -170,20 +179,57 @@ def test_copies_begin_equal_and_draw_numbers_of_their_own() -> None:
 
 
 def test_a_loss_that_does_not_add_up_over_shares_is_refused_only_where_there_are_some() -> None:
+    fit = fit_of()
+    rows = dividing.batches(fit, 0)[0][1]
+    dividing.alone(fit, own=root).steps(fit.training, [rows])
+    with pytest.raises(BadCall, match=r"the loss root is [\d.]+ of 16 rows, [\d.]+ of the first 5 of them and"):
+        dividing.learners(fit, 1, own=root)
+
+
+def test_targets_that_are_broadcast_are_refused_where_there_are_shares() -> None:
     import torch
 
-    ignored = numpy.where(numpy.arange(ROWS) == 50, -100, CLASSES)
-    rows = dividing.batches(fit_of(), 0)[0][1]
-    for params, data, words in (
-        ({"weight": torch.ones(3)}, (X, CLASSES), r"divides by those of its rows.*class_weight"),
-        ({"own": root}, (X, CLASSES), r"the loss root is [\d.]+ of 16 rows, [\d.]+ of the first 5 of them and"),
-        ({}, (X, ignored), r"CrossEntropyLoss leaves out targets of -100 \(ignore_index\)"),
-        ({"ignore_index": 2}, (X, CLASSES), r"CrossEntropyLoss leaves out targets of 2"),
+    with pytest.raises(BadCall, match=r"outputs of the shape \(2, 3\) and targets of \(2, 1, 1\) for 2 rows"):
+        dividing.learners(fit_of((X, X[:, :1, None]), metrics=[]), 1, own=torch.nn.MSELoss())
+
+
+def test_one_that_divides_by_some_targets_is_refused_where_they_cannot_be_counted() -> None:
+    """As in a pipeline."""
+    import torch
+
+    from tenfold.fuse.torch_step import Blocks
+    from tenfold.training.torch_losses import sums_rows
+
+    def read(loss: Any, data: Any) -> None:
+        module = torch.nn.Linear(6, 3)
+        blocks = Blocks(module)
+        sums_rows(module, loss, data, blocks)
+        blocks.tensors(data)
+
+    for loss, y, words in (
+        (torch.nn.CrossEntropyLoss(torch.ones(3)), CLASSES, r"divides by those of its rows.*class_weight"),
+        (torch.nn.CrossEntropyLoss(), IGNORED, r"CrossEntropyLoss leaves out targets of -100 \(ignore_index\)"),
+        (torch.nn.CrossEntropyLoss(ignore_index=2), CLASSES, r"CrossEntropyLoss leaves out targets of 2"),
     ):
-        fit = fit_of(data)
-        dividing.alone(fit, **params).steps(fit.training, [rows])
         with pytest.raises(BadCall, match=words):
-            dividing.step(dividing.learners(fit, 1, **params), fit.training, rows, 2)
+            read(loss, fit_of((X, y)).training)
+
+
+def test_a_gradient_is_clipped_when_it_is_that_of_the_whole_batch() -> None:
+    fit = fit_of((X, IGNORED))
+    (one,) = dividing.learners(fit, 1)
+    block, rows = dividing.batches(fit, 0)[0]
+    total = dividing.array(one.size)
+    for part in (rows[:5], rows[5:]):
+        vector = dividing.array(one.size)
+        one.gradient(block, part, len(part) / len(rows), vector)
+        total += vector
+    before = total.copy()
+    found = one.whole(total)
+    counts = int((IGNORED[rows] != -100).sum())
+    assert numpy.array_equal(total, before), "others read it"
+    assert numpy.allclose(found[: one.gradient_size] * counts, before[: one.gradient_size])
+    assert one.apply(found) == pytest.approx(before[-one.sums_size] / counts)
 
 
 def test_to_ask_a_loss_changes_nothing() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 import pytest
 import shards
+import torch
 
 import scripts
 import tenfold
@@ -32,6 +33,45 @@ def test_a_module_in_two_parts(optimizer: str) -> None:
         assert share.optimizer / trained.whole.optimizer == pytest.approx(0.5, abs=0.02)
     assert trained.updates == 3 * 2
     assert sum(array.nbytes for array in trained.weights.values()) == trained.whole.parameters
+
+
+def weighing() -> Any:
+    module, _, optimizer = shards.in_torch()
+    return module, torch.nn.CrossEntropyLoss(torch.tensor([0.3, 2.0])), optimizer
+
+
+def tying() -> Any:
+    """The first weights are the last ones, too, as in models of language; a layer is in two places."""
+
+    class Tied(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = torch.nn.Linear(12, 64), torch.nn.Linear(12, 64, bias=False)
+            self.between = torch.nn.ModuleList([torch.nn.Linear(64, 64), torch.nn.Linear(64, 12)])
+            self.again = torch.nn.Sequential(self.between[0], torch.nn.ReLU(), torch.nn.Linear(64, 64))
+            self.last.weight = self.first.weight
+
+        def forward(self, x: Any) -> Any:
+            return self.last(self.between[1](self.again(self.between[0](self.first(x)))))[:, :2]
+
+    module = Tied()
+    return module, torch.nn.CrossEntropyLoss(), torch.optim.Adam(module.parameters(), 0.01)
+
+
+@pytest.mark.parametrize("mesh", [None, (1, 2)])
+def test_weights_and_layers_in_several_places(mesh: Any, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"workers": 2, "mesh": mesh, "run": tmp_path, "checkpoint": 2, "progress": False}
+    trained = tenfold.train(shards.fit(tying), {"seed": 3}, how="sharded", **options)
+    assert shards.furthest(trained, shards.alone(tying, {"seed": 3})) < NEAR
+    assert all(share.parameters / trained.whole.parameters < 0.6 for share in trained.shares)
+
+
+@pytest.mark.parametrize("options", [{"workers": 3}, {"workers": 2, "mesh": (1, 2)}])
+def test_a_loss_that_divides_by_weights_of_targets(options: dict[str, Any]) -> None:
+    """Of 60 rows, the last batch has 2, so that one of three workers has none."""
+    settings = {"batch_size": 29, "epochs": 2}
+    trained = tenfold.train(shards.fit(weighing, **settings), {"seed": 3}, how="sharded", progress=False, **options)
+    assert shards.furthest(trained, shards.alone(weighing, {"seed": 3}, **settings)) < NEAR
 
 
 def test_more_workers_than_rows_in_the_last_batch_and_early_stopping() -> None:
@@ -118,6 +158,8 @@ def test_what_cannot_be_divided_is_refused() -> None:
     fit = shards.fit(shards.in_torch)
     with pytest.raises(BadCall, match=r"mesh=\(2, 3\): that is 6 devices, and workers=4"):
         tenfold.train(fit, how="sharded", workers=4, mesh=(2, 3))
+    with pytest.raises(BadCall, match='workers=None: how="sharded" divides the model; say into how many parts'):
+        tenfold.train(fit, how="sharded")
     with pytest.raises(BadCall, match=r'mesh=.*only with how="sharded"'):
         tenfold.train(fit, workers=2, mesh=(1, 2))
 

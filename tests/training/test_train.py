@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pickle
 import re
 import signal
+import sqlite3
 import threading
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ import tenfold
 import waiting
 from tenfold.errors import BadCall, RunDiffers, TasksFailed, TaskTimedOut
 from tenfold.training import stations
+from tenfold.training.checkpoint import Checkpoint
 from tenfold.training.server import Server
 from tenfold.training.wires import Ticket
 from tenfold.verbs import serving
@@ -119,6 +123,36 @@ def test_the_others_go_on_without_one_and_nothing_is_lost(act: str, exchange: An
         assert float(silence[1]) <= 5
 
 
+def test_one_that_is_stopped_before_it_has_a_model_is_noticed_too(tmp_path: Path) -> None:
+    trained = tenfold.train(nets.fit(nets.build_stopping), {"folder": str(tmp_path)}, workers=2, progress=False)
+    silence = re.search(r"worker 1 has given no sign of life for ([\d.]+) s; 1 of 2 are there", "".join(trained.events))
+    assert silence is not None, trained.events
+    assert float(silence[1]) <= 5
+    assert trained.workers == 2
+
+
+def test_one_that_exits_in_a_step_ends_the_training(tmp_path: Path) -> None:
+    params = {"folder": str(tmp_path), "act": "exit"}
+    with pytest.raises(TasksFailed, match="SystemExit: 3"):
+        tenfold.train(nets.fit(nets.build_slow), params, workers=2, progress=False)
+
+
+def test_one_that_takes_longer_to_score_is_waited_for() -> None:
+    trained = tenfold.train(nets.fit(nets.build_scoring_slowly, epochs=2), workers=2, progress=False)
+    assert len(trained.events) == 1, trained.events
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_killed_when_not_all_workers_had_returned_a_run_ends_all_the_same(lost: int, tmp_path: Path) -> None:
+    """As a caller leaves it that is killed at its end, or a worker that was lost for good."""
+    trained = tenfold.train(nets.fit(), PARAMS, workers=2, run=tmp_path, progress=False)
+    with contextlib.closing(sqlite3.connect(tmp_path / "journal.sqlite")) as journal, journal:
+        journal.execute("DELETE FROM outcomes WHERE first = ?", [lost])
+    again = tenfold.train(nets.fit(), PARAMS, workers=2, run=tmp_path, progress=False)
+    assert nets.furthest(again.weights, trained.weights) < 1e-5
+    assert bool(again.events) == (lost == 0), "only the first of them had the result"
+
+
 def test_a_loss_that_is_not_a_number_names_the_step() -> None:
     params = dict(PARAMS, lr=1e38)
     with pytest.raises(TasksFailed, match=r"the loss is (nan|inf) at step \d+ \(epoch \d+, batch \d+, rows \d+"):
@@ -161,6 +195,38 @@ def test_asynchronous_goes_on_from_its_checkpoint_too(tmp_path: Path) -> None:
     assert trained.updates == 8 * 7
     begun = [int(event.rpartition(" ")[2]) for event in trained.events if "go on at step" in event]
     assert begun[-1] > 0, trained.events
+
+
+def build_failing(path: str) -> Any:
+    """A loss that writes down each of its calls, for all workers, and fails at one of them."""
+    module, loss, optimizer = nets.build()
+
+    def noted(outputs: Any, targets: Any) -> Any:
+        with open(path, "ab") as file:
+            file.write(b".")
+        if file_size(path) == 40:
+            raise OSError("once")
+        return loss(outputs, targets)
+
+    return module, noted, optimizer
+
+
+def file_size(path: Any) -> int:
+    return os.stat(path).st_size
+
+
+def test_asynchronous_goes_on_from_the_middle_of_an_epoch(tmp_path: Path) -> None:
+    fit = nets.fit(build_failing, epochs=1, batch_size=2, validation=None)
+    params = dict(PARAMS, path=str(tmp_path / "calls"))
+    options: Any = {"workers": 2, "how": "asynchronous", "run": tmp_path / "run", "progress": False}
+    with pytest.raises(TasksFailed, match="once"):
+        tenfold.train(fit, params, checkpoint=5, **options)
+    begun = file_size(tmp_path / "calls")
+    _, progress = pickle.loads(Checkpoint(tmp_path / "run" / "train.checkpoint").body())
+    assert 0 < progress.done.sum() <= begun
+    trained = tenfold.train(fit, params, checkpoint=5, **options)
+    assert trained.updates == 102
+    assert file_size(tmp_path / "calls") == begun + 102 - progress.done.sum()
 
 
 @pytest.fixture
@@ -307,7 +373,7 @@ def test_updates_are_counted_once_when_a_worker_is_killed_while_it_scores(tmp_pa
             'staleness= and average_every=: only with how="asynchronous"',
         ),
         ({"staleness": 0, "how": "asynchronous", "average_every": 4}, "staleness= and average_every=: give one of"),
-        ({"exchange": "mail"}, "exchange='mail': expected one of 'ring', 'gloo', 'nccl', or None"),
+        ({"exchange": "mail"}, "exchange='mail': expected one of 'ring', 'gloo', 'nccl', 'framework', or None"),
         ({"exchange": "nccl"}, "exchange='nccl' and gpus=0: it is for workers that have a GPU each"),
         ({"exchange": "gloo", "how": "asynchronous"}, "exchange='gloo': only with how="),
         ({"average_every": 0, "how": "asynchronous"}, "average_every=0: expected a whole number above 0"),
@@ -325,9 +391,10 @@ def test_what_would_be_ignored_or_is_no_parameter_is_refused() -> None:
         tenfold.train(nets.fit(), {"rate": 1}, workers=1, progress=False)
 
 
-def test_numbers_of_numpy_are_as_good() -> None:
-    numbers = {"workers": numpy.int64(1), "clip": numpy.float32(1)}
-    assert tenfold.train(nets.fit(epochs=1), PARAMS, progress=False, **numbers).workers == 1  # type: ignore[arg-type]
+def test_numbers_of_numpy_are_as_good(tmp_path: Path) -> None:
+    numbers: dict[str, Any] = {"workers": numpy.int64(1), "clip": numpy.float32(1), "checkpoint": numpy.int64(2)}
+    trained = tenfold.train(nets.fit(epochs=1), PARAMS, run=tmp_path, progress=False, **numbers)
+    assert trained.workers == 1
 
 
 def test_groups_of_pytorch_are_refused_for_other_frameworks(monkeypatch: pytest.MonkeyPatch) -> None:

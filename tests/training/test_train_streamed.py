@@ -11,6 +11,7 @@ import numpy
 import pytest
 
 import tenfold
+from tenfold.errors import TasksFailed
 from tenfold.fuse import columns, reading
 
 ROWS, EPOCHS = 203, 2
@@ -79,3 +80,21 @@ def test_asynchronous_workers_read_their_own_batches(every: int | None, data: An
     assert sum(read) == EPOCHS * ROWS
     if every is not None:
         assert all(0.3 * sum(read) < rows < 0.7 * sum(read) for rows in read)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{"workers": 1}, {"workers": 2}, {"workers": 2, "how": "asynchronous"}, {"workers": 2, "how": "sharded"}],
+    ids=str,
+)
+def test_rows_of_a_loss_that_is_not_a_number_are_those_of_the_data(
+    how: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns, "STREAM_ABOVE", 1000)
+    x = nets.X.copy()
+    x[150, 4] = numpy.nan  # in the third block, which begins at 120
+    numpy.save(tmp_path / "x.npy", x)
+    fit = tenfold.Fit(build, (tmp_path / "x.npy", nets.Y), epochs=1, batch_size=30, shuffle=False)
+    (tmp_path / "read").mkdir()
+    with pytest.raises(TasksFailed, match=r"epoch 0, batch 5, rows 150, 151, 152,"):
+        tenfold.train(fit, {"seed": 3, "folder": str(tmp_path / "read")}, progress=False, retries=0, **how)

@@ -113,6 +113,28 @@ def test_every_update_is_there_once(place: Place) -> None:
     assert end(place) == (0, [0.0] * SIZE)
 
 
+def test_an_epoch_goes_on_from_the_middle(place: Place) -> None:
+    begin(place)
+    run, found = numpy.empty(SIZE, numpy.float32), numpy.empty(SIZE, numpy.float32)
+    with contextlib.closing(place.weights(1)) as weights:
+        taken = [weights.take(run) for _ in range(2 if len(place.servers) < 2 else 1)]
+        for batch in taken[:1]:
+            weights.add(change(batch or 0), batch or 0)
+        done = weights.look(found)
+        assert (done is None) == (len(place.servers) == 2), "each of them is at another update"
+        if done is None:
+            weights.now(found)
+            done = numpy.arange(BATCHES) == taken[0]
+    assert numpy.flatnonzero(done).tolist() == taken[:1]
+    assert numpy.array_equal(found, change(taken[0] or 0))
+    later = replace(place, muster=2)
+    with contextlib.closing(later.weights(0)) as weights:  # as if the memory was new
+        weights.begin(7, found, done)
+    assert end(later)[0] == 1
+    assert work(later, 2) == BATCHES - 1
+    assert end(later) == (BATCHES, [1.0] * SIZE)
+
+
 def test_of_averages_the_last_ones_count(place: Place) -> None:
     middle = SIZE // 2 - 5, SIZE // 2 + 3  # with two servers, each has some
     place = replace(place, averages=middle)

@@ -276,6 +276,46 @@ def test_a_metric_of_the_users(given: Any) -> None:
     assert found["within"] == float((abs(NOISY - REGRESSOR.predict(X)) < 0.3).mean())
 
 
+def test_a_metric_may_give_numbers_of_numpy() -> None:
+    class Short(Within):
+        def result(self, state: Any) -> Any:
+            return numpy.float32(super().result(state))
+
+    found = evaluate(REGRESSOR, (X, NOISY), Short(0.3))
+    assert type(found["within"]) is float
+    assert "within" in str(found)
+
+
+def test_a_model_may_write_to_its_rows() -> None:
+    def double(rows: Any) -> Any:
+        rows *= 2
+        return rows
+
+    column = X[:, 0].copy()
+    found = evaluate({"one": double, "another": double}, (column, column * 2), ["mae"])
+    assert [scores["mae"] for scores in found.values()] == [0, 0]
+    found = evaluate(double, {"x": column, "other": Y}, ["mae"], inputs="x", target="x")
+    assert found["mae"] == pytest.approx(column.mean())
+
+
+def test_rows_of_an_estimator_that_name_no_class_or_several_are_refused() -> None:
+    """Of a forest that was fitted with one-hot rows, for example: the first class would be taken for none."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    rows = numpy.eye(3, dtype=int)[Y]
+    forest = RandomForestClassifier(5, max_depth=2, random_state=0).fit(X, rows)
+    assert (forest.predict(X).sum(axis=1) != 1).any()
+    for model in (forest, lambda x: forest.predict(x) > 0):
+        with pytest.raises(tenfold.TasksFailed, match=r"predicted .* is not one-hot"):
+            evaluate(model, (X, rows), ["accuracy"])
+
+
+def test_dates_are_groups_by_their_names() -> None:
+    days = numpy.array(["2020-01-01", "2020-01-02", "NaT"], "M8[ns]")[GROUP]
+    found = evaluate(REGRESSOR, {"x": X, "y": NOISY, "day": days}, ["mae"], inputs="x", target="y", by="day")
+    assert [None if day is None else str(day.date()) for day in found.groups] == [None, "2020-01-01", "2020-01-02"]
+
+
 # -- a run ------------------------------------------------------------------------------------------------------------
 
 _SCRIPT = """

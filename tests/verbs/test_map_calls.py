@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,14 @@ import pytest
 import scripts
 import tenfold
 from tenfold import engines, errors
+
+
+async def later(x: int) -> int:
+    return x
+
+
+def several(x: int) -> Iterator[int]:
+    yield x
 
 
 @pytest.mark.parametrize(
@@ -46,7 +55,12 @@ from tenfold import engines, errors
         ({"run": "a\0b"}, ["run="]),
         ({"run": ""}, ["run=''"]),
         ({"retries": -1, "seed": -1, "on_error": "?"}, ["retries=-1", "seed=-1", "on_error='?'"]),
-        ({"cpus": -1, "gpus": -1, "memory": ""}, ["cpus=-1", "gpus=-1", "memory=''"]),
+        (
+            {"cpus": -1, "gpus": -1, "memory": "", "workers": 0, "timeout": -3, "isolate": 1, "items": 7},
+            ["cpus=-1", "gpus=-1", "memory=''", "workers=0", "timeout=-3", "isolate=1", "items=7"],
+        ),
+        ({"task": later}, ["task=later", "async or a generator", "asyncio.run(later(...))"]),
+        ({"task": several}, ["task=several", "list(several(...))"]),
     ],
     ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
 )

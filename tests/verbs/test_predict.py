@@ -123,10 +123,41 @@ def test_several_inputs_and_several_outputs(tmp_path: Path) -> None:
     assert numpy.array_equal(nested["output_1"], Y + 1)
 
 
+def test_rows_in_another_order_of_bytes_are_turned(tmp_path: Path) -> None:
+    """HDF5 files and FITS images often have them, and of the frameworks only NumPy takes them."""
+    import torch
+
+    numpy.save(tmp_path / "x.npy", numpy.arange(40, dtype=">i4").reshape(20, 2))
+
+    def model(rows: Any) -> Any:
+        return torch.from_numpy(rows).sum(1)
+
+    assert predict(model, tmp_path / "x.npy").numpy().tolist() == list(range(1, 80, 4))
+
+
 @pytest.mark.parametrize("batch_size", [1, 7, 5000])
 def test_the_size_of_batches_is_kept_to(batch_size: int) -> None:
     found = predict(lambda rows: numpy.full(len(rows), len(rows)), X[:50], batch_size=batch_size).numpy()
     assert found.max() <= batch_size
+
+
+@pytest.mark.parametrize("kind", ["array", "npy", "stream"])
+@pytest.mark.parametrize("model", ["function", "module"])
+def test_a_model_may_write_to_its_rows(model: str, kind: str, tmp_path: Path) -> None:
+    """Sizes of batches are tried on rows that are predicted afterwards."""
+    import torch
+
+    class Doubling(torch.nn.Module):
+        def forward(self, rows: Any) -> Any:
+            return rows.mul_(2)
+
+    def double(rows: Any) -> Any:
+        rows *= 2
+        return rows
+
+    source, options = SOURCES[kind](tmp_path)
+    found = predict(double if model == "function" else Doubling(), source, **options)
+    numpy.testing.assert_array_equal(found.numpy(), X * 2)
 
 
 def test_rows_are_in_the_form_of_the_first_and_another_is_named() -> None:
@@ -192,6 +223,22 @@ def test_the_second_call_returns_at_once_and_another_model_does_not(tmp_path: Pa
     predict(MODEL, X, to)
     assert numpy.array_equal(predict(MODEL, X, to).numpy(), MODEL.predict(X))
     assert sorted(path.name for path in to.glob("[!.]*")) == ["data.npy", "manifest.json"]
+
+
+def test_a_module_that_was_made_with_another_number_is_another_model(tmp_path: Path) -> None:
+    """Neither its weights nor what it prints show that."""
+    import torch
+
+    class Times(torch.nn.Module):
+        def __init__(self, by: float) -> None:
+            super().__init__()
+            self.by = by
+
+        def forward(self, rows: Any) -> Any:
+            return rows * self.by
+
+    for by in (2, 3):
+        numpy.testing.assert_array_equal(predict(Times(by), X, tmp_path / "made").numpy(), X * by)
 
 
 def test_large_predictions_are_refused_with_their_size(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

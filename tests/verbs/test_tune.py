@@ -117,6 +117,8 @@ def test_several_objectives() -> None:
     assert {"loss", "accuracy"} <= set(study.frame().columns)
     assert len(study.to_optuna().best_trials) == len(front)
     assert set(study.importance()) == {"a", "b"}
+    study = tune(lambda p: {"a": p["x"], "b": math.nan if p["x"] == 1 else -p["x"]}, objective=["a", "b"])
+    assert [trial.params["x"] for trial in study.front] == [3, 2], "what has no number is not on the front"
 
 
 # -- how trials are suggested ------------------------------------------------------------------------------------------
@@ -177,13 +179,14 @@ def test_a_grid_with_branches_needs_no_number_of_trials() -> None:
 def test_without_an_order_nobody_waits_for_a_slow_trial(tmp_path: Path) -> None:
     def task(params: dict[str, Any]) -> float:
         if tenfold.here().index == 0:
-            waiting.until(lambda: len(list(tmp_path.glob("done-*"))) >= 12)
+            # long enough for the other worker to be forked by a nursery that is importing frameworks just now
+            waiting.until(lambda: len(list(tmp_path.glob("done-*"))) >= 12, seconds=100)
         (tmp_path / f"done-{tenfold.here().index}").touch()
         return float(params["x"])
 
     space = {"x": tenfold.uniform(0, 1)}
     study = tune(task, space, trials=14, asynchronous=True, engine="local", workers=2)
-    assert [trial.state for trial in study.trials] == ["complete"] * 14
+    assert [(trial.state, trial.error) for trial in study.trials] == [("complete", None)] * 14
     assert [trial.number for trial in study.trials] == list(range(14))
 
 

@@ -63,6 +63,17 @@ class Slots(ABC):
         """No more turns."""
 
 
+class Alone(Slots):
+    """One worker's, whose vector is the sum."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(0, 1)
+        self.slot = numpy.zeros(size, numpy.float32)
+
+    def add(self, turn: int, ask: Ask) -> Vector:
+        return self.slot
+
+
 class Shared(Slots):
     """Slots in memory that all of them map."""
 
@@ -86,8 +97,6 @@ class Shared(Slots):
         self._slice = slice(cuts[rank], cuts[rank + 1])
 
     def add(self, turn: int, ask: Ask) -> Vector:
-        if self.count == 1:
-            return self.slot
         self._reach(self._arrived, turn, ask)
         numpy.add.reduce(self._slots[:, self._slice], axis=0, out=self._total[self._slice])
         self._reach(self._added, turn, ask)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from dataclasses import replace
 
 import numpy
 
@@ -18,6 +19,7 @@ from tenfold.fuse.reading import own_rows
 from tenfold.training.served import Served
 from tenfold.training.strategy import Strategy
 from tenfold.training.weights import InMemory, Weights
+from tenfold.training.wires import of_call
 from tenfold.work.here import here
 
 NAP = 0.0005  # seconds between two looks at what the others do
@@ -35,10 +37,11 @@ class Asynchronous(Strategy):
         if progress.begun is None:
             progress.begun = numpy.empty(learner.weights_size, numpy.float32)
             learner.write_weights(progress.begun)
+            progress.done = None
         run = numpy.empty(learner.weights_size + learner.sums_size, numpy.float32)
         with contextlib.closing(self._weights(len(run), len(batches))) as weights:
             if self.is_first:
-                weights.begin(progress.epoch, progress.begun)
+                weights.begin(progress.epoch, progress.begun, getattr(progress, "done", None))  # old ones have none
             self.add()  # nobody takes a batch before that
             self._work(weights, batches, run)
             self.add()  # all of them are done when nobody has one
@@ -61,7 +64,12 @@ class Asynchronous(Strategy):
         averages = slice(self.learner.gradient_size, self.learner.weights_size)
         if self.muster.servers:
             return Served(self.muster, index, self.attendance.key, size, batches, count, averages, self._ask)
-        return InMemory(here().shared / "weights", index, size, batches, count, averages)
+        path = here().shared / f"weights-{of_call(self.attendance.key)}"
+        if self.is_first:
+            for other in path.parent.glob("weights*"):
+                if other != path:
+                    other.unlink()
+        return InMemory(path, index, size, batches, count, averages)
 
     def _batches_of_epoch(self) -> list[tuple[Columns, numpy.ndarray]]:
         """With nothing read yet."""
@@ -84,17 +92,31 @@ class Asynchronous(Strategy):
             if batch is None:
                 return
             self.clock.lap("communication")
+            self._save(weights, batch)
             block, rows = batches[batch]
             learner.count(self.progress.step + batch)
             learner.advance(*own_rows(block, rows), before[:size], after)
             if not numpy.isfinite(after[size:]).all():
-                self.check(
-                    learner.logs(after)["loss"], rows, self.progress.step + weights.now(numpy.empty_like(before)), batch
-                )
+                step = self.progress.step + weights.now(numpy.empty_like(before))
+                self.check(learner.logs(after)["loss"], block.numbers(rows), step, batch)
             after[:trained] -= before[:trained]
             self.clock.stepped()
             weights.add(after, batch)
             self.clock.lap("communication")
+
+    def _save(self, weights: Weights, batch: int) -> None:
+        """In the middle of an epoch, a checkpoint of the updates of now, while the others go on.
+
+        Batches are taken in their order: so the last one taken is about how many are done.
+        """
+        if not (self.is_first and self._pacer.due(self.progress.step + batch)):
+            return
+        run = numpy.empty(self.learner.weights_size + self.learner.sums_size, numpy.float32)
+        done = weights.look(run)
+        if done is not None:
+            state = self.learner.state(), replace(self.progress, begun=run, done=done)
+            self.attendance.save(self.progress.mark, state)
+        self.clock.lap("communication")
 
     def _let_others_catch_up(self, weights: Weights) -> None:
         """Wait while this worker is too far ahead; Changed where one of the others is gone."""

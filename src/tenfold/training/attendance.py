@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import socket
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +23,7 @@ from tenfold.work.run import Declined
 
 USUAL = 30.0  # seconds that a step may take longer than the last ones, before those who are late are given up
 TIMES = 20  # how many times a usual step, besides
-FIRST = 600.0  # seconds for the first step of a muster: it may compile
+FIRST = 600.0  # seconds for the first step of a muster, which may compile, and for all rows that are scored
 
 
 class Changed(Exception):
@@ -32,32 +34,76 @@ class Over(Exception):
     """The others have come to the end; what they have made is the value."""
 
 
-class Attendance:
+class Attending(ABC):
+    """What a strategy asks of who is there, and tells them."""
+
+    index: int
+    """This worker's number."""
+    key: bytes
+    """Of the call."""
+    listener: socket.socket | None
+    """For a neighbour who cannot share this machine's memory."""
+
+    @abstractmethod
+    def arrive(self, step: int, size: int, gpu: str = "", origin: bytes = b"") -> None:
+        """The model is built: this worker can begin."""
+
+    @abstractmethod
+    def regroup(self, step: int, state: Callable[[], Any]) -> tuple[Muster, Any]:
+        """The next muster, and the state to go on from where this worker is behind: None where it is not."""
+
+    @abstractmethod
+    def look(self) -> None:
+        """Between steps: Changed where the muster has."""
+
+    @abstractmethod
+    def ask(self, missing: Callable[[], list[int]], muster: Muster) -> None:
+        """While waiting for others: Changed where one of them is gone. One that is far too late is given up."""
+
+    @abstractmethod
+    def stepped(self, seconds: float | None) -> None:
+        """A step is done; None where the next is no usual one."""
+
+    @abstractmethod
+    def save(self, mark: int, state: Any) -> None:
+        """For a training that no worker is left of: a checkpoint."""
+
+    @abstractmethod
+    def timed(self, timing: Timing) -> None:
+        """How fast the first steps were, for a caller who chooses by it."""
+
+    @abstractmethod
+    def finish(self, result: Any) -> None:
+        """What has been made in the end, for the caller and for all others."""
+
+    @abstractmethod
+    def await_end(self) -> Any:
+        """What was made; Changed where the one who should send it is gone."""
+
+
+class Attendance(Attending):
     """One worker's, from its arrival to the end."""
 
     def __init__(self, ticket: Ticket, index: int) -> None:
         self.index = index
         self.key = ticket.key
-        """Of the call."""
         self._wire, self._own = connected(ticket)
-        self.listener = listen(ticket, self._own)
-        """For a neighbour who cannot share this machine's memory."""
+        self.listener: socket.socket = listen(ticket, self._own)
         self._pulse = Pulse(ticket)
         self._sending = threading.Lock()
         self._closed = threading.Event()
         self._unheard: Message | None = None
         self._usual: float | None = None
         self._waits_since: float | None = None
+        self._send("begin", (index, (host(), os.getpid())))
         self._beat = threading.Thread(target=self._live, daemon=True, name="tenfold-beat")
         self._beat.start()
 
     def arrive(self, step: int, size: int, gpu: str = "", origin: bytes = b"") -> None:
-        """The model is built: this worker can begin."""
         address = self._own, self.listener.getsockname()[1]
         self._send("arrive", Arrival(self.index, host(), os.getpid(), address, step, size, gpu, origin))
 
     def regroup(self, step: int, state: Callable[[], Any]) -> tuple[Muster, Any]:
-        """The next muster, and the state to go on from where this worker is behind: None where it is not."""
         muster: Muster | None = None
         while True:
             message = self._hear()
@@ -77,12 +123,10 @@ class Attendance:
                 return muster, pickle.loads(message.value[1])
 
     def look(self) -> None:
-        """Between steps: Changed where the muster has."""
         if self._wire.poll(0):
             raise Changed
 
     def ask(self, missing: Callable[[], list[int]], muster: Muster) -> None:
-        """While waiting for others: Changed where one of them is gone. One that is far too late is given up."""
         self.look()
         self._waits_since = self._waits_since or time.monotonic()
         limit = FIRST if self._usual is None else USUAL + TIMES * self._usual
@@ -90,24 +134,19 @@ class Attendance:
             self._send("late", [muster.arrivals[rank].index for rank in missing()])
             self._waits_since = None
 
-    def stepped(self, seconds: float) -> None:
-        """A step is done."""
+    def stepped(self, seconds: float | None) -> None:
         self._usual, self._waits_since = seconds, None
 
     def save(self, mark: int, state: Any) -> None:
-        """For a training that no worker is left of: a checkpoint."""
         self._send("save", (mark, packed(state)))
 
     def timed(self, timing: Timing) -> None:
-        """How fast the first steps were, for a caller who chooses by it."""
         self._send("timed", timing)
 
     def finish(self, result: Any) -> None:
-        """What has been made in the end, for the caller and for all others."""
         self._send("result", result)
 
     def await_end(self) -> Any:
-        """What was made; Changed where the one who should send it is gone."""
         try:
             self._unheard = self._hear()
         except Over as over:

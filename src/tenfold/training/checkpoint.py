@@ -6,9 +6,10 @@ One file, whole or not there, with a checksum; so a torn one is never used.
 from __future__ import annotations
 
 import hashlib
-import os
 import struct
 from pathlib import Path
+
+from tenfold.journal.folder import write_whole
 
 _DIGEST = 32
 _MARK = struct.Struct("<q")
@@ -27,15 +28,10 @@ class Checkpoint:
         """Beside, and renamed: who is killed here leaves the last one."""
         if self._path is None:
             return
-        content = _MARK.pack(mark) + body
+        digest = hashlib.blake2b(_MARK.pack(mark), digest_size=_DIGEST)
+        digest.update(body)
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        partial = self._path.with_suffix(f".{os.getpid()}")
-        with open(partial, "wb") as file:
-            file.write(hashlib.blake2b(content, digest_size=_DIGEST).digest())
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, self._path)
+        write_whole(self._path, b"".join((digest.digest(), _MARK.pack(mark), body)))
         self.mark = mark
 
     def body(self) -> bytes:

@@ -15,7 +15,7 @@ SHOWN = 8  # row numbers in a message
 
 
 def check(loss: float, rows: numpy.ndarray, *, epoch: int, batch: int, step: int) -> None:
-    """`rows` are those of the whole batch; `step` and `batch` count from 0."""
+    """`rows` are those of the whole batch, as the data numbers them; `step` and `batch` count from 0."""
     if math.isfinite(loss):
         return
     shown = ", ".join(map(str, rows[:SHOWN])) + (", ..." if len(rows) > SHOWN else "")

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tenfold.errors import BadCall
-from tenfold.training.adding import Ask, Shared, Slots
-from tenfold.training.attendance import Attendance
+from tenfold.training.adding import Alone, Ask, Shared, Slots
+from tenfold.training.attendance import Attending
 from tenfold.training.muster import Muster
 from tenfold.training.port import Learner
 from tenfold.training.ring import Ring
 from tenfold.training.terms import Terms
+from tenfold.training.wires import of_call
 from tenfold.work.here import here
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ OF_TORCH = ("gloo", "nccl")
 class Exchange:
     """One worker's, from one muster to the next."""
 
-    def __init__(self, terms: Terms, learner: Learner, attendance: Attendance) -> None:
+    def __init__(self, terms: Terms, learner: Learner, attendance: Attending) -> None:
         self._given = terms.exchange
         self._size = learner.size
         self._attendance = attendance
@@ -40,6 +41,7 @@ class Exchange:
         if self._given in OF_TORCH or (device is not None and device.type == "cuda" and terms.how == "synchronous"):
             from tenfold.training import collective
 
+            assert attendance.listener is not None  # who meets somebody has one
             self._meeting = collective.Meeting(attendance.listener, attendance.key)
             self.gpu = collective.gpu(device)
         if self._given == "nccl" and not self.gpu:
@@ -52,9 +54,13 @@ class Exchange:
         """In this muster; the first turn is over then."""
         rank, count = muster.rank(self._attendance.index), len(muster.arrivals)
         way = self._way(muster)
+        if way == "none":
+            return Alone(self._size)
         if way == "memory":
-            return _in_memory(here().shared / f"muster-{muster.number}", rank, count, self._size, ask)
+            name = f"muster-{of_call(self._attendance.key)}-{muster.number}"
+            return _in_memory(here().shared / name, rank, count, self._size, ask)
         if way == "ring":
+            assert self._attendance.listener is not None
             return Ring(muster, rank, self._size, self._attendance.listener, self._attendance.key, ask)
         assert self._meeting is not None
         return self._meeting.slots(muster, rank, self._size, self._device if way == "nccl" else None, ask)
@@ -67,7 +73,7 @@ class Exchange:
     def _way(self, muster: Muster) -> str:
         """The same for all, because all know the muster."""
         if len(muster.arrivals) == 1:
-            return "memory"
+            return "none"
         if self._given is not None:
             return self._given
         if muster.has_gpus:

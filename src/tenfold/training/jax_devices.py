@@ -10,6 +10,7 @@ from typing import Any
 import jax
 
 from tenfold.errors import BadCall
+from tenfold.training.groups import check_size
 from tenfold.training.learner_keras import too_few
 
 FLAGS = "XLA_FLAGS"
@@ -31,6 +32,12 @@ def begin(devices: int) -> list[Any]:
     if len(there) < devices:
         raise BadCall(too_few(devices, f"JAX has {len(there)}"))
     return there[:devices]
+
+
+def everywhere(workers: int) -> list[Any]:
+    """Those of all processes of a group; there are as many processes as workers."""
+    check_size("JAX", jax.process_count(), workers)
+    return list(jax.devices())
 
 
 @contextlib.contextmanager

@@ -128,8 +128,10 @@ class Pass:
         model._clear_losses()
         with keras.StatelessScope(pairs, collect_losses=True) as scope:
             x, y, weight = data
+            before = [scope.get_current_value(variable) for variable in known.trained]
             outputs = model(x, training=training) if model._call_has_training_arg else model(x)
             self._refuse_masks(outputs)
+            self._refuse_assigned(before, scope.get_current_value)
             loss = model._compute_loss(x=x, y=y, y_pred=outputs, sample_weight=weight, training=training)
             part = share * loss
             if self._sums_rows:
@@ -157,6 +159,19 @@ class Pass:
                 states = [state * share for state in states]
             found += states
         return flat(found)
+
+    def _refuse_assigned(self, before: Sequence[Any], now: Callable[[Any], Any]) -> None:
+        """On JAX, Keras itself leaves such an assignment out."""
+        import keras
+
+        if keras.backend.backend() == "jax":
+            return
+        for variable, value in zip(self._variables.trained, before, strict=True):
+            if now(variable) is not value:
+                raise BadCall(
+                    f"the model assigns {variable.path} in its call (as SpectralNormalization does), which is trained "
+                    'by gradients, too, and no sum of them says so; train it by tenfold.map with Fit(how="alone")'
+                )
 
     def _refuse_masks(self, outputs: Any) -> None:
         from keras.src import backend  # masks are attributes of tensors on some backends only

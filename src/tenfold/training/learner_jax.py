@@ -5,7 +5,8 @@ for each number of rows that comes: that of a whole share, and that of the last 
 
 Where the process has several devices, each holds all values, and the rows of a batch are cut evenly among them: XLA
 divides the program, adds gradients up itself, and computes what one device would, batch norm and random numbers too.
-Rows that cannot be cut evenly are computed by every device.
+Rows that cannot be cut evenly are computed by every device. The devices may be those of several processes, which then
+call the same programs in the same order, and nothing else that has all devices' values in it.
 """
 
 from __future__ import annotations
@@ -148,9 +149,9 @@ class JaxLearner(KerasLearner):
         return super().weights()
 
     def _collect(self) -> None:
-        """Let the model's variables have the values of now."""
+        """Let the model's variables have the values of now, in memory that no step gives away."""
         for variable, value in zip(self._kept(), itertools.chain(*self._state), strict=True):
-            variable.assign(jnp.array(value, copy=True))  # a step gives its own arrays away
+            variable.assign(numpy.array(value))
 
     def _spread(self) -> None:
         """Take the values of the model's variables."""
@@ -166,7 +167,15 @@ class JaxLearner(KerasLearner):
         return None if self._mesh is None else NamedSharding(self._mesh, PartitionSpec(*axes))
 
     def _everywhere(self, arrays: Any) -> Any:
-        return arrays if self._mesh is None else jax.device_put(arrays, self._placed())
+        place = self._placed()
+        if place is None or place.is_fully_addressable:
+            return arrays if place is None else jax.device_put(arrays, place)
+
+        def put(array: Any) -> Any:  # without asking the other processes whether theirs is the same
+            here = numpy.asarray(array)
+            return jax.make_array_from_callback(here.shape, place, lambda index: here[index])
+
+        return jax.tree.map(put, arrays)
 
     def _on_device(self, block: Columns) -> Any:
         x, y, *weight = blueprint.standard(block)

@@ -99,6 +99,9 @@ class KerasLearner(ABC):
 
     # -- sums -----------------------------------------------------------------------------------------------------
 
+    def whole(self, total: numpy.ndarray) -> numpy.ndarray:
+        return total
+
     def apply(self, total: numpy.ndarray) -> float:
         self._apply(total)
         return self._note(total[-self.sums_size :])
@@ -160,12 +163,7 @@ class KerasLearner(ABC):
         return [_array(v) for v in (*known.learned, *known.counters, *known.constants, *known.optimizer)]
 
     def weights(self) -> Weights:
-        found = {id(variable): _array(variable) for variable in self._model.weights}
-        optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
-        if getattr(optimizer, "use_ema", False):  # at the end, Keras replaces weights by their averages
-            averages = zip(self._variables.trained, optimizer._model_variables_moving_average, strict=True)
-            found |= {id(variable): _array(average) for variable, average in averages if average is not None}
-        return [found[id(variable)] for variable in self._model.weights]
+        return trained_weights(self._model)
 
     def _kept(self) -> list[Any]:
         return [*self._variables.state, *self._variables.optimizer]
@@ -176,6 +174,16 @@ class KerasLearner(ABC):
             seed, drawn = (int(value) for value in _array(variable).reshape(-1))
             own = number(seed & 0xFFFFFFFF, self._index) & 0x7FFFFFFF  # some backends keep it as int32
             variable.assign(numpy.array([own, drawn], str(variable.dtype)))
+
+
+def trained_weights(model: Any) -> Weights:
+    """What `fit` leaves in a model."""
+    found = {id(variable): _array(variable) for variable in model.weights}
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    if getattr(optimizer, "use_ema", False):  # at the end, Keras replaces weights by their averages
+        averages = zip(model.trainable_variables, optimizer._model_variables_moving_average, strict=True)
+        found |= {id(variable): _array(average) for variable, average in averages if average is not None}
+    return [found[id(variable)] for variable in model.weights]
 
 
 def too_few(devices: int, there: str) -> str:

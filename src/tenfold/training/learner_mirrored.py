@@ -5,6 +5,8 @@ its share. The vectors are added up, and the optimizer takes its step on every c
 strategy's scope, where Keras gives all devices the same gradients: inside, it would clip and scale those of each by
 themselves. Keras's own `fit` is never used.
 
+The devices may be those of several processes (`MultiWorkerMirroredStrategy`), which then do the same in the same order.
+
 Batch normalisation sees whole batches. Layers that draw random numbers draw others on each device. Not run on a GPU.
 """
 
@@ -20,6 +22,7 @@ from tenfold.errors import BadCall
 from tenfold.fuse.building import Member
 from tenfold.fuse.columns import Columns
 from tenfold.fuse.reading import Held
+from tenfold.training.groups import check_size
 from tenfold.training.learner_keras import too_few
 from tenfold.training.learner_tensorflow import Block, TensorFlowLearner, tensors
 
@@ -48,6 +51,16 @@ def mirrored(devices: int) -> Any:
     return tensorflow.distribute.MirroredStrategy(there[:devices], adding)
 
 
+def everywhere(workers: int) -> Any:
+    """The same of all processes of a group, as TF_CONFIG has them."""
+    known = tensorflow.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec()
+    check_size("TensorFlow", known.num_tasks("worker") if known else 1, workers)
+    kinds = tensorflow.distribute.experimental.CommunicationImplementation
+    kind = kinds.NCCL if tensorflow.config.list_physical_devices("GPU") else kinds.RING
+    options = tensorflow.distribute.experimental.CommunicationOptions(implementation=kind)
+    return tensorflow.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+
+
 class MirroredLearner(TensorFlowLearner):
     """One model, and a copy of it on each device."""
 
@@ -65,7 +78,13 @@ class MirroredLearner(TensorFlowLearner):
     # -- compiled -------------------------------------------------------------------------------------------------
 
     def _vector_of(self, rows: Any, share: Any, data: Any) -> tuple[Any, Sequence[Any]]:
-        vector, seeds = self._divided(super()._vector_of, rows, share, data)
+        of_rows = super()._vector_of
+
+        def own(*given: Any) -> tuple[Any, list[Any]]:
+            vector, seeds = of_rows(*given)
+            return vector, [seed - _apart(seed) for seed in seeds]  # the first device's, in all processes
+
+        vector, seeds = self._divided(own, rows, share, data)
         return self._sum(vector), [self._strategy.experimental_local_results(seed)[0] for seed in seeds]
 
     def _step(self, rows: Any, data: Any) -> Any:
@@ -103,12 +122,17 @@ class MirroredLearner(TensorFlowLearner):
     def _values(self) -> list[Any]:
         values, count = super()._values(), len(self._variables.seeds)
         rest, seeds = values[: len(values) - count], values[len(values) - count :]
-        return [*rest, *(seed + tensorflow.cast([_number() * APART, 0], seed.dtype) for seed in seeds)]
+        return [*rest, *(seed + _apart(seed) for seed in seeds)]
 
 
 def _number() -> Any:
     """Of the device that computes."""
     return tensorflow.distribute.get_replica_context().replica_id_in_sync_group
+
+
+def _apart(seed: Any) -> Any:
+    """What is added to a random generator's state, so that this device draws other numbers than the others."""
+    return tensorflow.cast([_number() * APART, 0], seed.dtype)
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from tenfold.fuse.torch_plain import unpacked
 from tenfold.fuse.torch_step import Blocks, Objective, Randomness, arguments, as_array, batch, computing, in_place
 from tenfold.training import torch_checks
 from tenfold.training.adding import Vector
-from tenfold.training.torch_losses import says_sum, sums_rows
+from tenfold.training.torch_losses import counted, says_sum, sums_rows
 
 if TYPE_CHECKING:
     from tenfold.fuse.fit import Fit
@@ -52,6 +52,7 @@ class TorchLearner:
         self._batch_size = fit.batch_size
         self._sample = Reading(fit, [member], alone=True).sample
         self._sums_rows = says_sum(self._loss, self._sample)
+        self._counted = counted(self._loss, self._sample, (fit.training, fit.validation_columns))
         self._trained = [parameter for parameter in self._whole.parameters() if parameter.requires_grad]
         self._places = _places(self._trained)
         self._touched = numpy.zeros(len(self._trained), numpy.float32)  # those that have had a gradient
@@ -61,7 +62,8 @@ class TorchLearner:
         self._averages = [buffer for buffer in buffers if buffer.is_floating_point()]
         self._growing = [*self._averages, *(buffer for buffer in buffers if buffer.dtype in COUNTERS)]
         self._finite = [bool(torch.isfinite(buffer).all()) for buffer in self._growing]
-        self._sums = numpy.zeros(len(self._objective.names) + 1)  # and how many rows
+        self._rows_at = len(self._objective.names)  # in the sums: how many rows; then what the loss is divided by
+        self._sums = numpy.zeros(self._rows_at + (1 if self._counted is None else 2))
         self.gradient_size = sum(_reals(parameter).numel() for parameter in self._trained)
         self.weights_size = self.gradient_size + sum(buffer.numel() for buffer in self._averages)
         self.sums_size = len(self._sums)
@@ -72,7 +74,8 @@ class TorchLearner:
 
     def check_shares(self) -> None:
         torch_checks.check_dense(self.optimizer)
-        self._sums_rows = sums_rows(self._module, self._loss, self._sample, self._blocks)
+        if self._counted is None:
+            self._sums_rows = sums_rows(self._module, self._loss, self._sample, self._blocks)
 
     # -- training -------------------------------------------------------------------------------------------------
 
@@ -86,8 +89,8 @@ class TorchLearner:
         self._module.train()
         with self._randomness:
             data = batch(self._blocks.tensors(block), self._blocks.rows(rows))
-            loss, scores = self._forward(data)
-            (loss if self._sums_rows else loss * share).backward()
+            loss, scores, by = self._forward(data, sums=True)
+            (loss if self._sums_rows or by is not None else loss * share).backward()
         with torch.no_grad():
             if self._apart_from(vector):
                 self._collect(vector)
@@ -100,8 +103,20 @@ class TorchLearner:
             if self._idle is None:
                 vector[place : place + len(self._touched)] = torch.from_numpy(self._touched)
             place += len(self._touched)
-            for number, value in enumerate(self._added(loss.detach(), scores, len(rows), share)):
+            for number, value in enumerate(self._added(loss.detach(), scores, by, len(rows), share)):
                 vector[place + number] = value
+
+    def whole(self, total: Vector) -> Vector:
+        if self._counted is None:
+            return total
+        found = total * 1
+        place = self._rows_at - len(self._sums)
+        by = found[-1] * 1
+        with numpy.errstate(all="ignore"):  # where no target counts: then the loss is no number, and says so
+            found[: self.gradient_size] /= by
+            found[-len(self._sums)] *= found[place] / by
+        found[-1] = found[place]  # from now on, the loss counts by rows
+        return found
 
     def apply(self, total: Vector) -> float:
         if isinstance(total, numpy.ndarray):  # an optimizer may change gradients, and the others read this sum
@@ -127,7 +142,7 @@ class TorchLearner:
         self.optimizer.step()
         sums = vector[-len(self._sums) :].cpu().numpy()
         self._sums += sums
-        return float(sums[0] / sums[-1])
+        return float(sums[0] / sums[self._rows_at])
 
     def steps(self, block: Columns, batches: Sequence[numpy.ndarray]) -> Sequence[float]:
         data, found = self._blocks.tensors(block), []
@@ -136,7 +151,7 @@ class TorchLearner:
         with self._randomness:
             for rows in places:
                 self.optimizer.zero_grad()
-                loss, scores = self._forward(batch(data, rows))
+                loss, scores, _ = self._forward(batch(data, rows))
                 loss.backward()
                 self.optimizer.step()
                 found += [loss.detach(), *scores]
@@ -147,29 +162,37 @@ class TorchLearner:
         """Add loss and metrics of these batches: read when all are made, so that no device waits for Python."""
         values = numpy.array([float(value) for value in found]).reshape(len(batches), -1)
         counts = numpy.array([len(rows) for rows in batches])
-        self._sums += [*counts @ values, counts.sum()]
+        self._sums += [*counts @ values, *[counts.sum()] * (len(self._sums) - self._rows_at)]
         return values[:, 0].tolist()  # type: ignore[no-any-return]
 
     def score(self, block: Columns, rows: numpy.ndarray | None, into: Vector) -> None:
         everything = numpy.arange(len(block), dtype=numpy.int32) if rows is None else rows
         self._module.eval()
         with self._randomness, torch.no_grad():
-            loss, scores = self._forward(batch(self._blocks.tensors(block), self._blocks.rows(everything)))
+            loss, scores, by = self._forward(
+                batch(self._blocks.tensors(block), self._blocks.rows(everything)), sums=True
+            )
         share = len(everything) / self._batch_size  # of the batches that one process would score at a time
-        for place, value in enumerate(self._added(loss, scores, len(everything), share), -len(self._sums)):
+        for place, value in enumerate(self._added(loss, scores, by, len(everything), share), -len(self._sums)):
             into[place] += float(value)
 
-    def _added(self, loss: Any, scores: Sequence[Any], count: int, share: float) -> list[Any]:
+    def _added(self, loss: Any, scores: Sequence[Any], by: Any, count: int, share: float) -> list[Any]:
         """What so many rows add to the sums: a batch's loss counts by all of its rows, also where it is a sum."""
-        by = count / share if self._sums_rows else count
-        return [_number(loss) * by, *(_number(value) * count for value in scores), count]
+        told = [*(_number(value) * count for value in scores), count]
+        if by is not None:
+            return [_number(loss), *told, _number(by)]
+        return [_number(loss) * (count / share if self._sums_rows else count), *told]
 
-    def _forward(self, data: Any) -> tuple[Any, list[Any]]:
+    def _forward(self, data: Any, *, sums: bool = False) -> tuple[Any, list[Any], Any]:
+        """Loss, metrics, None; where `sums` are wanted of a loss that counts: its sum, and what that is divided by."""
         x, y, weight = data
         positional, named = arguments(x)
         with computing(self._precision, self._blocks.device):
             outputs = self._module(*positional, **named)
-            return self._objective.loss(outputs, y, weight), self._objective.scores(outputs, y)
+            scores = self._objective.scores(outputs, y)
+            if sums and self._counted is not None:
+                return self._counted.sum(outputs, y), scores, self._counted.by(y)
+            return self._objective.loss(outputs, y, weight), scores, None
 
     # -- gradients in the vector ----------------------------------------------------------------------------------
 
@@ -228,7 +251,9 @@ class TorchLearner:
 
     def logs(self, total: Vector | None = None) -> dict[str, float]:
         sums = self._sums if total is None else in_place(total)[-len(self._sums) :].cpu().numpy()
-        return {name: float(value / sums[-1]) for name, value in zip(self._objective.names, sums, strict=False)}
+        counts = [sums[-1], *[sums[self._rows_at]] * (self._rows_at - 1)]
+        with numpy.errstate(all="ignore"):
+            return {name: float(sums[n] / counts[n]) for n, name in enumerate(self._objective.names)}
 
     def close(self, logs: dict[str, float]) -> None:
         if self._schedule is not None:

@@ -1,7 +1,7 @@
 """Who trains together, from one change to the next: what the caller's roll and each worker agree on.
 
-worker to roll   arrive Arrival, at mark, beat, state bytes, save mark and bytes, late ranks, timed Timing,
-                 result value, failed text
+worker to roll   begin number and place, arrive Arrival, at mark, beat, state bytes, save mark and bytes, late ranks,
+                 timed Timing, result value, failed text
 server to roll   serve Serving, beat
 pulse to roll    pulse machine and process, beat
 roll to worker   change, muster Muster, take bytes, end value, stop text, leave text
@@ -71,7 +71,11 @@ class Muster:
     @property
     def behind(self) -> tuple[int, ...]:
         """Indices of the workers that need the state."""
-        return tuple(arrival.index for arrival in self.arrivals if arrival.step != self.step or self.differs(arrival))
+        return tuple(
+            arrival.index
+            for arrival in self.arrivals
+            if self.source < 0 or arrival.step != self.step or self.differs(arrival)
+        )
 
     def differs(self, arrival: Arrival) -> bool:
         """Whether its copy began otherwise than the one that is furthest: then it is another model."""

@@ -26,14 +26,32 @@ def learner(fit: Fit, member: Member, precision: str | None = None, devices: int
     if keras.backend.backend() == "tensorflow":
         from tenfold.training.learner_mirrored import mirrored
 
-        strategy = mirrored(devices)
-        with strategy.scope():
-            return _built(fit, member, precision, strategy=strategy)
+        return _mirrored(fit, member, precision, mirrored(devices))
     if keras.backend.backend() == "jax":
         from tenfold.training.jax_devices import begin
 
         return _built(fit, member, precision, begin(devices))
     return _built(fit, member, precision)
+
+
+def in_group(fit: Fit, member: Member, workers: int) -> Learner:
+    """One copy of a Keras model on the devices of so many processes, whose group is there; the same in all of them."""
+    import keras
+
+    if keras.backend.backend() == "tensorflow":
+        from tenfold.training import learner_mirrored
+
+        return _mirrored(fit, member, None, learner_mirrored.everywhere(workers))
+    if keras.backend.backend() == "jax":
+        from tenfold.training import jax_devices
+
+        return _built(fit, member, None, jax_devices.everywhere(workers))
+    raise BadCall(no_group())
+
+
+def _mirrored(fit: Fit, member: Member, precision: str | None, strategy: Any) -> Learner:
+    with strategy.scope():
+        return _built(fit, member, precision, strategy=strategy)
 
 
 def _built(
@@ -77,6 +95,14 @@ def one_device(devices: int) -> str:
     return (
         f"devices={devices}: of Keras on JAX or TensorFlow; PyTorch has one device in each process, so that several "
         f"are several workers: workers={devices}, with gpus=1 where each has a GPU"
+    )
+
+
+def no_group() -> str:
+    """Why TensorFlow's and JAX's own collectives are refused for what runs on PyTorch."""
+    return (
+        'exchange="framework": of Keras on TensorFlow or JAX; PyTorch has its own collectives as exchange="nccl" on '
+        'GPUs, and as "gloo" between CPUs'
     )
 
 

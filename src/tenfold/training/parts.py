@@ -34,9 +34,13 @@ class _Part:
 
 
 class Parts:
-    """Those of one training; none are kept without a folder."""
+    """Those of one training; none are kept without a folder.
+
+    Where the first worker's part is the whole, it counts as soon as that is there, and is given to all.
+    """
 
     def __init__(self, folder: Path | None, count: int) -> None:
+        """`count` is how many parts there are."""
         self._folder = folder
         self._count = count
         self._coming: dict[int, dict[int, _Part]] = {}
@@ -70,7 +74,7 @@ class Parts:
         """The part of a worker that goes on; None where it begins."""
         if self._folder is None or self.step < 0:
             return None
-        part = self._whole[rank]
+        part = self._whole[min(rank, self._count - 1)]
         found = (self._folder / part.name).read_bytes()
         if _digest(found) != part.digest:
             raise OSError(f"{self._folder / part.name}: this part of the checkpoint is damaged")

@@ -46,8 +46,13 @@ class Learner(Protocol):
     def gradient(self, block: Columns, rows: numpy.ndarray, share: float, into: Vector) -> None:
         """Write this share's vector. The weights stay as they are. No rows at all give zeros."""
 
+    def whole(self, total: Vector) -> Vector:
+        """The sum of all workers' vectors with the whole batch's gradient in it: where a loss divides by what no share
+        knows, it is divided now, in a copy.
+        """
+
     def apply(self, total: Vector) -> float:
-        """Take one step of the optimizer with the sum of all workers' vectors, and note its loss and metrics.
+        """Take one step of the optimizer with such a vector, and note its loss and metrics.
 
         Returns the loss of that global batch.
         """

@@ -3,12 +3,13 @@
 look      to the first server, by the first worker: which epoch it holds, and the last update of each worker in it
 settle    to the others: the same, after updates that the first one has counted were added, and others dropped
 begin     an epoch, with these weights
-resume    the one that it holds: what was taken and not finished can be taken again
+resume    the one that it holds: what was taken and not finished can be taken again; these batches are done besides
 take      to the first server: the next batch, and the weights of its part
 pull      to the others: the weights of their parts
 hold      to the others: an update, which is added when the first one has counted it
 add       to the first server: an update, which counts from then on
 ahead     to the first server: how many steps a worker is ahead
+see       to the only server: the weights, and behind them flags of the batches that are done
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class Kind(IntEnum):
     HOLD = 7
     ADD = 8
     AHEAD = 9
+    SEE = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ def answered(made: socket.socket) -> Answer:
     return Answer(value, begun, added, _array(body, numpy.int64 if whole else numpy.float32))
 
 
-_OF_NUMBERS = (Kind.SETTLE, Kind.AHEAD)
+_OF_NUMBERS = (Kind.SETTLE, Kind.RESUME, Kind.AHEAD)
 
 
 def _send(made: socket.socket, numbers: tuple[int, ...], body: numpy.ndarray | None) -> None:

@@ -38,8 +38,10 @@ class Present:
     """To it."""
     near: str
     """The caller's own address on it."""
+    begun: tuple[int, signs.Place] | None = None
+    """Which worker it is, and where; it may still build its model."""
     arrival: Arrival | None = None
-    """What it said of itself, where it is a worker."""
+    """What it said of itself when it had."""
     serving: Serving | None = None
     """The same of a server."""
     tells_of: signs.Place | None = None
@@ -52,14 +54,15 @@ class Present:
     @property
     def place(self) -> signs.Place | None:
         """Where it is, once it has said so."""
-        said = self.arrival or self.serving
-        return None if said is None else (said.host, said.pid)
+        if self.begun is not None:
+            return self.begun[1]
+        return None if self.serving is None else (self.serving.host, self.serving.pid)
 
     @property
     def name(self) -> str:
         if self.serving is not None:
             return f"parameter server {self.serving.part}"
-        return "a worker" if self.arrival is None else f"worker {self.arrival.index}"
+        return "a worker" if self.begun is None else f"worker {self.begun[0]}"
 
 
 class Roll:
@@ -164,7 +167,9 @@ class Roll:
         if present.tells_of is not None:
             for other in self._present:
                 other.heard = present.heard if other.place == present.tells_of else other.heard
-        if kind == "arrive":
+        if kind == "begin":
+            present.begun = value
+        elif kind == "arrive":
             self._arrive(present, value)
         elif kind == "serve":
             self._man(present, value)
@@ -212,8 +217,8 @@ class Roll:
         if self._end is not None:
             return
         self._end = message
-        for present in list(self._present):  # who has not said yet what it is hears it then
-            if present.place is not None:
+        for present in list(self._present):  # who still builds its model hears it then
+            if present.arrival is not None or present.serving is not None:
                 self._send(present, message if present.serving is None else Message("end"))
 
     def _interrupt(self) -> None:
@@ -241,6 +246,8 @@ class Roll:
             return
         others = len([other for other in self._present if other.arrival is not None])
         self._note(f"{present.name} {why}; {others} of {self._count} are there")
+        if present.arrival is None:  # nobody has waited for it in a step
+            return
         if not others:
             self._gathers, self._since = True, None
         self._interrupt()
@@ -278,7 +285,9 @@ class Roll:
         if not self._stations.are_ready(arrivals):
             return
         step = max(self._checkpoint.mark, *(arrival.step for arrival in arrivals))
-        source = next((rank for rank, arrival in enumerate(arrivals) if arrival.step == step), -1)
+        furthest = next((rank for rank, arrival in enumerate(arrivals) if arrival.step == step), -1)
+        # Of an epoch that is begun again, asynchronous workers write later states with the same mark.
+        source = -1 if self._gathers and step == self._checkpoint.mark else furthest
         self._musters += 1
         servers = tuple(map(self._elsewhere, self._stations.addresses))
         self._muster = muster = Muster(self._musters, tuple(arrivals), step, source, servers)

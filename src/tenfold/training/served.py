@@ -47,7 +47,7 @@ class Served(Weights):
         self._number = 0  # of this worker's last update
         self._links = [_Link(address, key, lambda: asking(list)) for address in muster.servers]
 
-    def begin(self, epoch: int, weights: numpy.ndarray) -> None:
+    def begin(self, epoch: int, weights: numpy.ndarray, done: numpy.ndarray | None = None) -> None:
         first = self._of_first(Kind.LOOK)
         settling = replace(self._request, kind=Kind.SETTLE, body=first.body)
         found = [first, *self._ask(self._links[1:], [settling] * (len(self._links) - 1))]
@@ -61,6 +61,8 @@ class Served(Weights):
             self._links,
             [replace(beginning, body=run[part], averages=_within(self._averages, part)) for part in self._parts],
         )
+        if done is not None:
+            self._of_first(Kind.RESUME, numpy.flatnonzero(done))
 
     def take(self, into: numpy.ndarray) -> int | None:
         batch = self._read(Kind.TAKE, into).value
@@ -78,6 +80,14 @@ class Served(Weights):
 
     def now(self, into: numpy.ndarray) -> int:
         return self._read(Kind.PULL, into).added
+
+    def look(self, into: numpy.ndarray) -> numpy.ndarray | None:
+        if len(self._links) > 1:  # each of them is at another update
+            return None
+        found = self._of_first(Kind.SEE).body
+        assert found is not None
+        into[:] = found[: self._size]
+        return found[self._size :] > 0
 
     def close(self) -> None:
         for link in self._links:

@@ -45,6 +45,7 @@ class Shard:
             Kind.HOLD: self._hold,
             Kind.ADD: self._add,
             Kind.AHEAD: self._ahead,
+            Kind.SEE: self._see,
         }
 
     def answer(self, request: Request) -> Answer:
@@ -79,6 +80,9 @@ class Shard:
         return self._count_anew(request)
 
     def _resume(self, request: Request) -> Answer:
+        if request.body is not None:
+            self._done[request.body] = True
+            self._claims[request.body] = request.worker
         self._claims[~self._done] = FREE  # those who had taken them are gone, or begin again
         return self._count_anew(request)
 
@@ -135,6 +139,9 @@ class Shard:
         if not (self._claims == FREE).any():
             return Answer(0)
         return Answer(int(self._steps[request.worker] - self._steps[request.body].min()))
+
+    def _see(self, _request: Request) -> Answer:
+        return Answer(body=numpy.concatenate([self._run, self._done.astype(numpy.float32)]))
 
     @property
     def _added(self) -> int:

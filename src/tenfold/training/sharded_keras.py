@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from tenfold.errors import BadCall
+from tenfold.fuse import settings
 from tenfold.fuse.building import Member, add_metrics, construct, kind_of
 from tenfold.fuse.columns import Columns, mapped
 from tenfold.fuse.reading import Reading
+from tenfold.fuse.result import Weights
 from tenfold.training import diverging
 from tenfold.training.keeper import Keeper, Turns
+from tenfold.training.learner_keras import trained_weights
 from tenfold.training.record import Record
 from tenfold.training.sharding import MODEL, ROWS, Layout, Sharded, Share, cut
 from tenfold.training.strategy import Progress
@@ -47,6 +50,10 @@ class KerasShards:
         self._often = often
 
     def __call__(self, keeper: Keeper | None = None) -> Sharded:
+        with settings.applied(self._fit.settings):
+            return self._train(keeper)
+
+    def _train(self, keeper: Keeper | None) -> Sharded:
         import keras
 
         check_backend(keras.backend.backend())
@@ -170,12 +177,12 @@ class _Loop:
             self._clock.lap("input")
             taken, before = (*self._state, self._metrics), (self._logs, self._taken)
             self._logs, (*self._state, self._metrics) = self._train(taken, self._batch(block, rows))
-            self._taken = rows
+            self._taken = block.numbers(rows)
             self._check(*before)  # the one that is under way is not waited for
             self._clock.stepped()
             progress.batch, progress.step = progress.batch + 1, progress.step + 1
             if self._keeper is not None and self._turns.due(progress.step):
-                self._check(self._logs, rows)
+                self._check(self._logs, self._taken)
                 self._keeper.keep(progress.step, self._kept())
                 self._clock.lap("communication")
         self._check(self._logs, self._taken)
@@ -226,11 +233,11 @@ class _Loop:
 
         return mapped(placed, (block.x, block.y, block.weight))
 
-    def _weights(self) -> list[numpy.ndarray]:
+    def _weights(self) -> Weights:
         for variables, values in zip(self._variables, self._state, strict=True):
             for variable, value in zip(variables, values, strict=True):
                 variable.assign(value)
-        return self._model.get_weights()  # type: ignore[no-any-return]
+        return trained_weights(self._model)
 
     def _shares(self) -> tuple[tuple[Share, ...], Share]:
         """Counted from what each device has in its memory."""

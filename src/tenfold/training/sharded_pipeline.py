@@ -40,6 +40,8 @@ FULL = 2  # pieces of a batch for each stage; with more, stages wait less for ea
 class Pipeline(Shards):
     """One worker's layers."""
 
+    _counts_targets = False  # a loss is taken of each piece of a batch
+
     def __init__(self, fit: Fit, member: Member, stages: int) -> None:
         self._stages = stages
         super().__init__(fit, member)

@@ -6,6 +6,7 @@ up over all workers and kept by parts, and each worker's optimizer steps on its 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ from tenfold.training.record import Record
 from tenfold.training.sharding import Sharded, Share
 from tenfold.training.strategy import Progress
 from tenfold.training.terms import Checkpointing
-from tenfold.training.torch_losses import sums_rows
+from tenfold.training.torch_losses import counted, sums_rows
 from tenfold.training.torch_parts import local
 from tenfold.training.trained import Helped
 from tenfold.work.here import here
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 class Shards:
     """One worker's part of a module in training."""
+
+    _counts_targets = True
 
     def __init__(self, fit: Fit, member: Member, precision: str | None = None) -> None:
         built = construct(fit.build, member.params)  # from the seed: the same in all workers
@@ -56,13 +59,17 @@ class Shards:
         torch_checks.check(fit, self._module)
         groups = len(self._optimizer.param_groups)
         self._objective = Objective(loss, fit.metrics)
-        for data in (fit.training, fit.validation_columns):
+        both = fit.training, fit.validation_columns
+        for data in both:
             self._objective.check(data)
         self._blocks = Blocks(self._module)
         self._reading = Reading(fit, [member], alone=True)
         self._whole = sum(one.nbytes for one in self._module.parameters())
         sample = self._reading.sample
-        self._sums_rows = self._shares_rows and sums_rows(self._module, loss, sample, self._blocks)
+        self._counted = counted(loss, sample, both) if self._shares_rows and self._counts_targets else None
+        self._sums_rows = self._counted is not None
+        if self._shares_rows and self._counted is None:
+            self._sums_rows = sums_rows(self._module, loss, sample, self._blocks)
         self._divide()
         if self._rates is not None and len(self._optimizer.param_groups) != groups:
             raise BadCall(
@@ -176,10 +183,17 @@ class Shards:
         share = len(own) / len(rows)
         with computing(self._precision, self._blocks.device):
             outputs = self._module(*positional, **named)
-            loss = self._objective.loss(outputs, y, weight)
+            loss = self._objective.loss(outputs, y, weight) if self._counted is None else self._part(outputs, y, share)
             shown = loss.detach() / (share if self._sums_rows and share else 1.0)
             self._note([shown, *self._objective.scores(outputs, y)], len(own))
         return loss, share
+
+    def _part(self, outputs: Any, y: Any, share: float) -> Any:
+        """What this worker's rows add to a loss that is divided by targets of the whole batch."""
+        assert self._counted is not None
+        by = self._counted.by(y).float() * float(share > 0)
+        torch.distributed.all_reduce(by, group=self._group)
+        return self._counted.sum(outputs, y) / by
 
     def _note(self, found: list[Any], count: int) -> None:
         """Loss and metrics of so many rows."""
@@ -250,8 +264,11 @@ def names(module: Any, optimizer: Any) -> list[list[str]]:
 def scatter(module: Any, mesh: Any, apart: Sequence[Any] = ()) -> None:
     """Cut parameters among the processes of a mesh, but for those of layers that are divided already."""
     ignored = {parameter for layer in apart for parameter in layer.parameters()}
-    for block in [*_blocks(module), module]:
-        if not any(block is layer for layer in apart):
+    blocks = list(dict.fromkeys(_blocks(module)))  # a layer may be in several places
+    holders = Counter(parameter for block in blocks for parameter in block.parameters())
+    for block in [*blocks, module]:
+        tied = block is not module and any(holders[one] > 1 for one in block.parameters())  # fetched with the whole
+        if not tied and not any(block is layer for layer in apart):
             fully_shard(block, mesh=mesh, ignored_params=ignored)
 
 

@@ -18,7 +18,7 @@ from tenfold.fuse.reading import Reading
 from tenfold.plan.workers import Timing
 from tenfold.training import diverging
 from tenfold.training.adding import Slots, Vector
-from tenfold.training.attendance import Attendance, Changed, Over
+from tenfold.training.attendance import Attending, Changed, Over
 from tenfold.training.exchange import Exchange
 from tenfold.training.muster import Muster
 from tenfold.training.origin import origin
@@ -47,7 +47,10 @@ class Progress:
     sums: Any = None
     """Of loss and metrics in this epoch, where the learner does not keep them."""
     begun: Any = None
-    """Weights with which the epoch under way began, where those of the learner are others by now."""
+    """Weights with which the epoch under way began, where those of the learner are others by now; or those of later in
+    it, and its sums behind them."""
+    done: Any = None
+    """Which of its batches are in these, as a row of flags; None for none."""
 
     @property
     def mark(self) -> int:
@@ -58,7 +61,7 @@ class Progress:
 class Strategy(ABC):
     """One worker's part in the training of a model."""
 
-    def __init__(self, terms: Terms, member: Member, learner: Learner, attendance: Attendance, clock: Clock) -> None:
+    def __init__(self, terms: Terms, member: Member, learner: Learner, attendance: Attending, clock: Clock) -> None:
         self.terms = terms
         self.member = member
         self.learner = learner
@@ -195,6 +198,7 @@ class Strategy(ABC):
             return {}
         slots = self.slots
         self.attendance.look()
+        self.attendance.stepped(None)  # to score all rows takes longer than a step, and some longer than others
         slots.slot[:] = 0
         for block, part, _ in self.reading.scored_shares(self.member, lambda _batch, rows: slots.part(rows)):
             for start in range(0, len(part), SCORED_ROWS):

@@ -24,6 +24,7 @@ class Synchronous(Strategy):
     """One worker's part."""
 
     _chunk = 1
+    _most = CHUNK_MOST
 
     def epoch(self) -> None:
         if self.progress.batch == 0:
@@ -40,7 +41,7 @@ class Synchronous(Strategy):
             self.attendance.look()
             self._gradient(block, own, len(rows))
             self.clock.lap("compute")
-            total = self.add()
+            total = self.learner.whole(self.add())
             self.clock.lap("communication")
             if self.terms.clip is not None:
                 total = self._clipped(total, self.terms.clip)
@@ -91,5 +92,5 @@ class Synchronous(Strategy):
         began = time.monotonic()
         losses = self.learner.steps(block, batches)
         seconds = (time.monotonic() - began) / len(batches)
-        self._chunk = max(1, min(CHUNK_MOST, 2 * self._chunk, int(CHUNK_SECONDS / max(seconds, 1e-6))))
-        self.stepped(losses, batches)
+        self._chunk = max(1, min(self._most, 2 * self._chunk, int(CHUNK_SECONDS / max(seconds, 1e-6))))
+        self.stepped(losses, list(map(block.numbers, batches)))

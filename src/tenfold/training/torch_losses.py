@@ -1,15 +1,20 @@
 """How a loss of PyTorch adds up over shares of a batch: as a mean over rows, or as their sum. Told before training.
 
 Of PyTorch's own losses it is known. Others are asked: about a few rows, about some of these, and about the rest.
+Some of PyTorch's divide by how many targets they do not leave out, or by those targets' weights: of them, shares add up
+the sum and what it is to be divided by.
 """
 
 from __future__ import annotations
 
+import copy
+import functools
 import inspect
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy
 import torch
 
 from tenfold.errors import BadCall
@@ -36,16 +41,57 @@ def sums_rows(module: Any, loss: Any, sample: Columns, blocks: Blocks) -> bool:
     if sample.weight is not None:
         return False
     if not _is_own(loss):
-        return _asked(module, loss, Blocks(module).tensors(sample.take(slice(0, ROWS))))
+        return _asked(module, loss, sample)
+    if not _counts(loss, sample):
+        _refuse_broadcast(module, loss, sample)
     if _setting(loss, "reduction", "mean") == "mean":
         if _setting(loss, "weight", None) is not None:
+            if not _counts(loss, sample):
+                return _asked(module, loss, sample)
             raise BadCall(
                 f"the loss {_name(loss)} has a weight for each class and divides by those of its rows, of which a "
                 "worker has only some; use Fit(class_weight=...), or tenfold.map"
             )
         if _name(loss) in COUNTING:
-            blocks.check = _Counted(_name(loss), _setting(loss, "ignore_index", -100))
+            blocks.check = _Refusing(_name(loss), _setting(loss, "ignore_index", -100))
     return says_sum(loss, sample)
+
+
+class Counted:
+    """A loss as a sum, and what that is divided by: how many targets count, or their weights."""
+
+    def __init__(self, loss: Any) -> None:
+        self._weight = _setting(loss, "weight", None)
+        self._ignored = _setting(loss, "ignore_index", -100)
+        self.sum: Callable[[Any, Any], Any]
+        """Of all targets."""
+        if inspect.isroutine(_function(loss)):
+            self.sum = functools.partial(loss, reduction="sum")
+        else:
+            self.sum = copy.copy(loss)
+            self.sum.reduction = "sum"  # type: ignore[attr-defined]
+
+    def by(self, y: Any) -> Any:
+        """What the sum is divided by."""
+        counts = y != self._ignored
+        return counts.sum() if self._weight is None else (self._weight[y.where(counts, 0)] * counts).sum()
+
+
+def counted(loss: Any, sample: Columns, data: Sequence[Columns | None]) -> Counted | None:
+    """Of a loss that leaves out targets, or weighs them, in some of this data; None where it divides by rows."""
+    if sample.weight is not None or not _is_own(loss) or not _counts(loss, sample):
+        return None
+    if _setting(loss, "reduction", "mean") != "mean":
+        return None
+    weighs = _setting(loss, "weight", None) is not None
+    ignored = _setting(loss, "ignore_index", -100)
+    leaves_out = any(one.streams or (one.y == ignored).any() for one in data if one is not None)
+    return Counted(loss) if weighs or leaves_out else None
+
+
+def _counts(loss: Any, sample: Columns) -> bool:
+    """Whether it divides by targets rather than by rows: of one number each, not of probabilities."""
+    return _name(loss) in COUNTING and isinstance(sample.y, numpy.ndarray) and sample.y.dtype.kind in "iub"
 
 
 def _function(loss: Any) -> Any:
@@ -68,7 +114,23 @@ def _setting(loss: Any, name: str, default: Any) -> Any:
     return getattr(loss, name, getattr(loss, "keywords", {}).get(name, default))
 
 
-class _Counted:
+def _refuse_broadcast(module: Any, loss: Any, sample: Columns) -> None:
+    """Where each output meets the targets of all rows, what comes out depends on how many rows there are."""
+    data = Blocks(module).tensors(sample.take(slice(0, 2)))
+    drawn = Randomness()
+    ((outputs, y),) = _parts(module, data, ((0, length(data)),))
+    with drawn:  # as if nothing had been drawn
+        pass
+    both = isinstance(outputs, torch.Tensor) and isinstance(y, torch.Tensor)
+    if both and y.is_floating_point() and outputs.ndim != y.ndim:
+        raise BadCall(
+            f"the loss {_name(loss)} takes outputs of the shape {tuple(outputs.shape)} and targets of "
+            f"{tuple(y.shape)} for 2 rows, so that each output meets the targets of all rows; expected the same shape: "
+            "reshape y, or flatten what the module returns"
+        )
+
+
+class _Refusing:
     """Refuses targets that a loss leaves out."""
 
     def __init__(self, loss: str, ignored: int) -> None:
@@ -85,7 +147,8 @@ class _Counted:
             )
 
 
-def _asked(module: Any, loss: Any, data: Data) -> bool:
+def _asked(module: Any, loss: Any, sample: Columns) -> bool:
+    data = Blocks(module).tensors(sample.take(slice(0, ROWS)))
     count = length(data)
     cut = max(1, count // 3)
     if cut == count:

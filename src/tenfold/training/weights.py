@@ -30,8 +30,9 @@ class Weights(ABC):
     """
 
     @abstractmethod
-    def begin(self, epoch: int, weights: numpy.ndarray) -> None:
-        """Have these weights, sums of zero, and all batches of this epoch to do.
+    def begin(self, epoch: int, weights: numpy.ndarray, done: numpy.ndarray | None = None) -> None:
+        """Have these weights, sums of zero where none are behind them, and all batches of this epoch to do that are not
+        flagged as done.
 
         Where that was begun already, it goes on: batches that were taken and not finished can be taken again.
         """
@@ -51,6 +52,10 @@ class Weights(ABC):
     @abstractmethod
     def now(self, into: numpy.ndarray) -> int:
         """Copies weights and sums; returns how many steps of this epoch are in them."""
+
+    @abstractmethod
+    def look(self, into: numpy.ndarray) -> numpy.ndarray | None:
+        """The same, and flags of the batches whose steps these are; None where they are not known at one moment."""
 
     @abstractmethod
     def close(self) -> None:
@@ -92,18 +97,18 @@ class InMemory(Weights):
         """Which of the two copies counts."""
         return int(self._head[0] % 2)
 
-    def begin(self, epoch: int, weights: numpy.ndarray) -> None:
+    def begin(self, epoch: int, weights: numpy.ndarray, done: numpy.ndarray | None = None) -> None:
         if int(self._head[1]) == epoch + 1:
             self._claims[self._done[self._side] == 0] = FREE  # those who had taken them are gone, or begin again
         else:
             following = 1 - self._side
             self._runs[following] = 0
             self._runs[following, : len(weights)] = weights
-            self._done[following] = 0
-            self._claims[:] = FREE
+            self._done[following] = 0 if done is None else done
+            self._claims[:] = numpy.where(self._done[following] == 0, FREE, self._worker)
             self._head[1] = 0  # who is killed between these lines has begun nothing
             self._head[0] += 1
-            self._head[2] = self._head[0]
+            self._head[2] = self._head[0] - int(self._done[following].sum())
             self._head[1] = epoch + 1
         self._steps[:] = 0
 
@@ -135,6 +140,11 @@ class InMemory(Weights):
         with self._held():
             into[:] = self._runs[self._side]
             return int(self._head[0] - self._head[2])
+
+    def look(self, into: numpy.ndarray) -> numpy.ndarray | None:
+        with self._held():
+            into[:] = self._runs[self._side]
+            return numpy.asarray(self._done[self._side], bool)
 
     def close(self) -> None:
         os.close(self._file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import struct
@@ -105,6 +106,11 @@ def connected(ticket: Ticket) -> tuple[Connection, str]:
     raise WorkersUnavailable(
         f"a worker cannot reach the caller at port {ticket.port}: {'; '.join(faults) or 'it has no address'}"
     )
+
+
+def of_call(key: bytes) -> str:
+    """For names of files: what another call has left may have been torn when it was killed."""
+    return hashlib.blake2b(key, digest_size=8).hexdigest()
 
 
 def listen(ticket: Ticket, own: str) -> socket.socket:

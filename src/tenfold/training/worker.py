@@ -8,6 +8,7 @@ from typing import Any
 
 from tenfold import machine
 from tenfold.errors import Abandoned, BadCall
+from tenfold.fuse import settings
 from tenfold.plan.seats import Seat
 from tenfold.training import opening, room
 from tenfold.training.asynchronous import Asynchronous
@@ -38,7 +39,8 @@ class Worker:
 
     def __call__(self, index: int) -> Trained | Helped:
         terms, task, clock = self._terms, here(), Clock()
-        with contextlib.closing(Attendance(terms.ticket, index)) as attendance:
+        attending = contextlib.closing(Attendance(terms.ticket, index))
+        with attending as attendance, settings.applied(terms.fit.settings):
             try:
                 member = terms.fit.member(terms.params, task)
                 seat = task.given[1]
@@ -52,7 +54,7 @@ class Worker:
                 return strategy(terms, member, learner, attendance, clock).train()
             except (Abandoned, Declined):
                 raise
-            except Exception as error:
+            except BaseException as error:  # sys.exit, too
                 attendance.fail(f"worker {index}: {type(error).__name__}: {error}")
                 raise
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import math
 import os
@@ -28,7 +29,7 @@ from tenfold.journal.folder import Folder, is_run
 from tenfold.journal.kept import Shelf
 from tenfold.journal.store import Journal
 from tenfold.nursery import used
-from tenfold.plan.choose import Plan, choose
+from tenfold.plan.choose import Plan, choose, odd
 from tenfold.plan.needs import needs
 from tenfold.report.provenance import provenance
 from tenfold.verbs import observed
@@ -67,8 +68,10 @@ class Settings:
     """False shows nothing."""
 
     def faults(self) -> list[str]:
-        """What is wrong with them, in words; needs are looked at with the machine."""
-        found = []
+        """What is wrong with them, in words, whatever the machine and the engine are."""
+        found: list[str] = []
+        sound(found, needs, self.cpus, self.gpus, self.memory)
+        found += odd(self.workers, self.isolate, self.timeout)
         for name, value in (("retries", self.retries), ("seed", self.seed)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 found.append(f"{name}={value!r}: expected a whole number, 0 or above")
@@ -78,6 +81,21 @@ class Settings:
         if self.fresh and run is None:
             found.append("fresh=True: there is nothing to start anew without run=")
         return found
+
+
+def lazy_faults(argument: str, function: object, *, generates: bool = False) -> list[str]:
+    """A function that does nothing when it is called, but returns what would do it: that does not travel.
+
+    `generates`: it may be a generator.
+    """
+    kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
+    if not any(kind(function) for kind in kinds[: 2 if generates else 3]):
+        return []
+    name = getattr(function, "__name__", function)
+    return [
+        f"{argument}={name}: it is async or a generator, so that calling it does nothing yet; give one that "
+        f"runs it, such as lambda ...: asyncio.run({name}(...)), or list({name}(...))"
+    ]
 
 
 def sound(faults: list[str], make: Callable[..., T], *given: Any, **named: Any) -> T | None:
@@ -248,6 +266,5 @@ def _recognise(
             f"run={str(journal.folder.path)!r} differs from this call: {'; '.join(faults)}. "
             "Give run= another folder, or fresh=True to start this one anew"
         )
-    journal.set_meta(verb=verb, function=fingerprint.name_of(task), fingerprint=json.dumps(now))
-    if total is not None:
-        journal.set_meta(count=str(total))
+    known = {} if total is None else {"count": str(total)}
+    journal.set_meta(verb=verb, function=fingerprint.name_of(task), fingerprint=json.dumps(now), **known)

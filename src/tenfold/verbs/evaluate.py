@@ -89,6 +89,7 @@ def evaluate(
         if opened is not None:
             sources[name] = opened
     judged: dict[str, Judged] = {}
+    metrics = list(metrics) if isinstance(metrics, Iterator) else metrics
     reads = read_by(metrics)
     for name, one in models.items():
         asked = sound(faults, _asked, one, reads, output, classes) or _Asked(output, {"classes": classes})

@@ -46,7 +46,7 @@ def train(terms: Terms, settings: Settings, begin: Begin | None = None) -> Ended
     with opened("train", Worker(terms), settings, total=total, on_error="collect", parts={}) as call:
         call.check_all_at_once(count)
         judge = None if begin is None else begin(call.journal)
-        roll = _run(call, terms, judge, resumable=settings.run is not None)
+        roll = _run(call, terms, judge)
     if roll.left:
         call.journal.close()
         return Ended(None, call.watch.seconds)
@@ -59,7 +59,7 @@ def train(terms: Terms, settings: Settings, begin: Begin | None = None) -> Ended
     return Ended(replace(found[0], plan=plan, events=tuple(roll.events), seconds=seconds), seconds)
 
 
-def _run(call: Call, terms: Terms, judge: Judge | None, *, resumable: bool) -> Roll:
+def _run(call: Call, terms: Terms, judge: Judge | None) -> Roll:
     """All workers, to the end; the roll knows what became of them."""
     count = terms.ticket.count
     # One task a worker, or they would wait for each other for ever. What one raises, the others raise as well; and one
@@ -73,14 +73,21 @@ def _run(call: Call, terms: Terms, judge: Judge | None, *, resumable: bool) -> R
     start = servers.start if terms.how == "asynchronous" and not terms.average_every else None
     roll = Roll(count, checkpoint, everywhere=everywhere, judge=judge, start_servers=start)
     with contextlib.closing(servers), contextlib.closing(roll):
-        feed = Feed(range(count), call.journal, resumable=resumable)
+        # Those who were journalled as finished when the caller was killed begin again with the others, who need them;
+        # unless what has been made is there.
+        feed = Feed(range(0 if _is_over(call.journal) else count), call.journal, resumable=False)
         beside = Counter(seat.machine for seat in call.plan.seats)
         task = Worker(replace(terms, ticket=roll.ticket, beside=dict(beside)))
-        call.run(lambda: call.crew(task, call.job), feed)
+        call.run(lambda: call.crew(task, replace(call.job, together=True)), feed)
     if not roll.left:
         before = json.loads(call.journal.meta("events") or "[]")
         call.journal.set_meta(count=str(count), events=json.dumps([*before, *roll.events]))
     return roll
+
+
+def _is_over(journal: Journal) -> bool:
+    """Whether the worker has returned that has the result: in an earlier call."""
+    return any(isinstance(outcome.value, Trained) for outcome in journal.outcomes(ok=True))
 
 
 def _raise_first(results: Results) -> None:

@@ -41,10 +41,11 @@ def lasting(
     frameworks: Sequence[str],
     *,
     how: str,
+    parts: int | None = None,
 ) -> Lasted:
     """Call it in as many processes as there are workers. They begin anew up to `settings.retries` times.
 
-    `how` tells runs apart.
+    `how` tells runs apart; `parts` is 1 where what the first one keeps is the whole.
     """
     count, engine, retries = settings.workers or 1, cast("Engine", settings.engine), settings.retries
     isolates = engine.abilities.isolates
@@ -52,7 +53,7 @@ def lasting(
     task = Launched(function, {}, frameworks, shares_process=not isolates, keeps=True)
     with opened("train", task, settings, total=count, on_error="stop", parts={"how": how}) as call:
         call.check_all_at_once(count)
-        course = _Course(call, task, count)
+        course = _Course(call, task, count, parts or count)
         blame = course.run(retries)
     results = Results(call.journal, count, seconds=call.watch.seconds, workers=count)
     if not course.is_over():
@@ -63,12 +64,12 @@ def lasting(
 class _Course:
     """From the first start to the end."""
 
-    def __init__(self, call: Call, task: Launched, count: int) -> None:
+    def __init__(self, call: Call, task: Launched, count: int, parts: int) -> None:
         self._call = call
         self._task = task
         self._count = count
         folder = call.journal.folder
-        self._parts = Parts(None if folder is None else folder.parts, count)
+        self._parts = Parts(None if folder is None else folder.parts, parts)
         self.events: list[str] = []
 
     def is_over(self) -> bool:

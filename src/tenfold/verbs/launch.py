@@ -20,7 +20,7 @@ from tenfold.training import groups as known
 from tenfold.training.launched import Launched
 from tenfold.training.parts import Parts
 from tenfold.training.rendezvous import Blame, Rendezvous
-from tenfold.verbs.call import Call, Settings, opened, sound
+from tenfold.verbs.call import Call, Settings, lazy_faults, opened, sound
 
 
 def launch(
@@ -118,10 +118,17 @@ def raise_failure(results: Results, blame: Blame | None) -> None:
 
 
 def told(blame: Blame | None, failures: Sequence[TaskError]) -> Blame | None:
-    """Who failed first. Of one that the engine has ended, its connection did not say why."""
+    """Who failed first. Of one that the engine has ended, its connection did not say why.
+
+    Where it has ended several, the call is over with the first that it tells of: the others are only seen to be gone.
+    """
+    if blame is None:
+        return None
+    unexplained = blame.lost and all(error.index != blame.rank for error in failures)
     for error in failures:
-        if blame is not None and error.index == blame.rank and isinstance(error, TaskTimedOut | TaskOutOfMemory):
-            return Blame(blame.rank, summary(error), lost=not isinstance(error, TaskTimedOut))  # it would again
+        ended = isinstance(error, TaskTimedOut | TaskOutOfMemory)
+        if ended and (error.index == blame.rank or unexplained):
+            return Blame(error.index, summary(error), lost=not isinstance(error, TaskTimedOut))  # it would again
     return blame
 
 
@@ -136,24 +143,16 @@ def _faults(function: object, params: object, workers: object, groups: object) -
         faults.append(f"params={params!r}: expected a dict of keyword arguments, such as dict(lr=1e-3)")
     elif not callable(function):
         faults.append(f"function={function!r}: expected a function")
-    elif _returns_at_once(function):
-        faults.append(
-            f"function={getattr(function, '__name__', function)}: it is async or a generator, so that calling it does "
-            "nothing yet; give a function that runs it, such as lambda: asyncio.run(function())"
-        )
+    elif lazy := lazy_faults("function", function):
+        faults += lazy
     else:
         faults += _binding_faults(function, dict(params or {}))
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        faults.append(f"workers={workers!r}: expected a whole number above 0")
+    if workers is None:
+        faults.append("workers=None: expected a whole number above 0")
     unknown = isinstance(groups, str) or not isinstance(groups, Sequence) or not set(groups) <= set(known.NAMES)
     if groups is not None and unknown:
         faults.append(f"groups={groups!r}: expected a list of {' and '.join(map(repr, known.NAMES))}, or [] for none")
     return faults
-
-
-def _returns_at_once(function: object) -> bool:
-    kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
-    return any(kind(function) for kind in kinds)
 
 
 def _binding_faults(function: Callable[..., Any], params: dict[str, Any]) -> list[str]:

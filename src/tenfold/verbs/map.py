@@ -12,7 +12,7 @@ from tenfold.dispatch.loop import OnError
 from tenfold.dispatch.results import Results
 from tenfold.errors import BadCall, TasksFailed
 from tenfold.verbs import grouped
-from tenfold.verbs.call import Settings, opened
+from tenfold.verbs.call import Settings, lazy_faults, opened
 
 
 def map(  # noqa: A001
@@ -93,8 +93,10 @@ def _check(task: object, items: object, on_error: object, settings: Settings) ->
     faults = []
     if not callable(task):
         faults.append(f"task={task!r}: expected a function of one item")
+    faults += lazy_faults("task", task)
     if not isinstance(items, Iterable):
-        faults.append(f"items={items!r}: expected an iterable, such as range({items!r})")
+        such = items if isinstance(items, int) else 10
+        faults.append(f"items={items!r}: expected an iterable, such as range({such})")
     if on_error not in get_args(OnError):
         faults.append(f"on_error={on_error!r}: expected one of {', '.join(repr(value) for value in get_args(OnError))}")
     faults += settings.faults()

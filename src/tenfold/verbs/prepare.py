@@ -10,7 +10,7 @@ from tenfold.data import stores
 from tenfold.data.opening import source as open_source
 from tenfold.data.prepared import Prepared
 from tenfold.errors import BadCall
-from tenfold.verbs.call import Settings, sound
+from tenfold.verbs.call import Settings, lazy_faults, sound
 from tenfold.verbs.making import Recipe, make, own_faults
 from tenfold.verbs.predict import size_faults
 
@@ -54,6 +54,7 @@ def prepare(
     faults = settings.faults()
     if not callable(fn):
         faults.append(f"fn={fn!r}: expected a function of one sample")
+    faults += lazy_faults("fn", fn, generates=not batched)
     faults += size_faults(batch, "batch")
     if on_error not in ("quarantine", "raise"):
         faults.append(f"on_error={on_error!r}: expected 'quarantine' or 'raise'")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from tenfold.data import stacking
 from tenfold.data.roles import Roles
 from tenfold.data.source import Part, Rows, Source, count
 from tenfold.errors import BadCall
@@ -50,6 +51,8 @@ class Judged:
             raise BadCall(f"the model has several outputs ({known}); name one with output=")
         if self.labels and predicted.dtype.kind == "f":  # a classifier that was fitted with 0.0, 1.0, 2.0
             predicted = predicted.astype(numpy.int64)
+        if self.labels and predicted.ndim == 2 and ((predicted == 0) | (predicted == 1)).all():
+            predicted = predicted.astype(bool)  # rows that say which classes it is, and may say none, or several
         return self.scoring.update(truth, predicted, weight, groups, first_row, scores=scores)
 
 
@@ -89,8 +92,11 @@ class Scored:
         rows = self._read(name, part) if part.rows is None else part.rows
         spent = {"input": time.monotonic() - began}
         roles = self._roles
-        given = roles.x(rows), roles.truth(rows), roles.weights(rows), roles.groups(rows), part.start
-        found = {model: judged.tally(*given) for model, judged in self._judged.items()}
+        beside = roles.truth(rows), roles.weights(rows), roles.groups(rows), part.start
+        found = {
+            model: judged.tally(roles.x(rows if judged.predicting.changes_nothing else stacking.own(rows)), *beside)
+            for model, judged in self._judged.items()
+        }  # each has its own rows to write to: the next model's, and the truth, may be among them
         assert count(rows) == part.stop - part.start
         return Tallied(name, found, spent)
 

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from tenfold.dispatch.using import choice
 from tenfold.errors import BadCall, TasksFailed
+from tenfold.fuse import settings as frameworks_settings
 from tenfold.fuse.fit import Fit
 from tenfold.nursery import used
 from tenfold.training.keeper import Keeper
@@ -96,6 +97,10 @@ class TorchShards:
         self._precision = precision
 
     def __call__(self, keeper: Keeper) -> Sharded | Helped:
+        with frameworks_settings.applied(self._fit.settings):
+            return self._train(keeper)
+
+    def _train(self, keeper: Keeper) -> Sharded | Helped:
         from tenfold.training.sharded_torch import Shards
 
         member = self._fit.member(self._params, here())
@@ -134,6 +139,8 @@ def shape_faults(how: object, mesh: object, layout: object, stages: object, work
         known = (("mesh", mesh), ("layout", layout), ("stages", stages))
         given = [f"{name}={value!r}" for name, value in known if value is not None]
         return [f'{", ".join(given)}: only with how="sharded"'] if given else []
+    if workers is None:
+        return ['workers=None: how="sharded" divides the model; say into how many parts, such as workers=2']
     found = check_mesh(mesh, workers) if isinstance(workers, int) else []
     return found + _layout_faults(layout) + _stage_faults(mesh, layout, stages, workers)
 

@@ -23,12 +23,12 @@ from tenfold.training.sharding import Shape
 from tenfold.training.terms import Checkpointing, Terms
 from tenfold.training.trained import Trained
 from tenfold.training.wires import Ticket
-from tenfold.verbs import chosen, heat, sharded
+from tenfold.verbs import chosen, heat, sharded, united
 from tenfold.verbs.call import Settings, sound
 
 How = Literal["synchronous", "asynchronous", "sharded"]
 Precision = Literal["bfloat16"]
-Way = Literal["ring", "gloo", "nccl"]
+Way = Literal["ring", "gloo", "nccl", "framework"]
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 WITH_A_RUN = Checkpointing(seconds=60.0)
 
@@ -83,7 +83,8 @@ def train(
                     that have it; weights, gradients and the optimizer stay float32. Keras has it in its layers
     exchange        how "synchronous" workers add up gradients. Where it is not given: in shared memory on one machine,
                     in a "ring" of sockets between several, by "nccl" where PyTorch has a GPU for each. "gloo" is
-                    PyTorch's own between CPUs
+                    PyTorch's own between CPUs. "framework" is what Keras on TensorFlow or JAX has itself: the devices
+                    of all workers are one set, and when one is lost, all start again from the last checkpoint
     staleness       of "asynchronous": steps that a worker may be ahead of another; 0 is "synchronous"
     average_every   of "asynchronous": steps that a worker takes by itself before the weights are averaged
     mesh, layout    of "sharded": parts of (rows, model); how weights are cut, by patterns of their paths. Of PyTorch,
@@ -99,15 +100,16 @@ def train(
     """
     workers, devices, stages, accumulate = map(_plain, (workers, devices, stages, accumulate))
     clip, staleness, average_every = map(_plain, (clip, staleness, average_every))
-    settings = Settings(
-        _cpus(cpus, workers), gpus, memory, workers or 1, None, retries, timeout, seed, engine, run, fresh, progress
-    )
-    faults = settings.faults() + _faults(fit, params, workers, how)
+    each, many = _cpus(cpus, workers), 1 if workers is None else workers
+    settings = Settings(each, gpus, memory, many, None, retries, timeout, seed, engine, run, fresh, progress)
+    faults = settings.faults() + _faults(fit, params, how)
     faults += _number_faults(accumulate, clip, staleness, average_every, how)
     faults += _precision_faults(fit, precision) + _exchange_faults(fit, exchange, how, gpus)
+    if exchange == united.FRAMEWORK:
+        faults += united.faults(fit, workers, devices)
     faults += _device_faults(fit, devices, how, gpus, engine)
-    faults += sharded.shape_faults(how, mesh, layout, stages, settings.workers)
-    often = _often(checkpoint, faults, keeps=run is not None)
+    faults += sharded.shape_faults(how, mesh, layout, stages, workers)
+    often = _often(_plain(checkpoint), faults, keeps=run is not None)
     if faults:
         raise BadCall("; ".join(faults))
     if staleness == 0:
@@ -128,6 +130,8 @@ def train(
         devices=devices,
         exchange=exchange,
     )
+    if exchange == united.FRAMEWORK:
+        return united.train(terms, settings)
     if workers is None and devices is None and how == "synchronous":
         return chosen.train(terms, settings, cpus)
     trained = heat.train(terms, settings).trained
@@ -149,14 +153,12 @@ def _cpus(cpus: float | None, workers: int | None) -> float:
     return share(whole, workers if isinstance(workers, int) and workers > 0 else 1)
 
 
-def _faults(fit: object, params: object, workers: object, how: object) -> list[str]:
+def _faults(fit: object, params: object, how: object) -> list[str]:
     found = []
     if not isinstance(fit, Fit):
         found.append(f"fit={fit!r}: expected a tenfold.Fit")
     if params is not None and not isinstance(params, Mapping):
         found.append(f"params={params!r}: expected a dict of parameters, such as dict(lr=1e-3)")
-    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-        found.append(f"workers={workers!r}: expected a whole number above 0")
     if isinstance(fit, Fit) and fit.outputs:
         found.append("Fit(outputs=True): of tenfold.map; tenfold.predict(trained, x) gives what this model says")
     if how not in get_args(How):

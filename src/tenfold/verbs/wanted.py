@@ -18,6 +18,7 @@ from tenfold.search.objective import objective as reading
 from tenfold.search.population import Pbt
 from tenfold.search.space import Space, checked
 from tenfold.search.trying import Trying
+from tenfold.verbs.call import lazy_faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,7 @@ def look(
 ) -> Wanted:
     """From the arguments of `tenfold.tune`. What is wrong with them is one message, with the faults of `others`."""
     faults = [] if callable(task) else [f"task={task!r}: expected a Fit, or a function of a dict of parameters"]
+    faults += lazy_faults("task", task)
     faults += suggestions.faults(trials=trials, steps=steps, at_once=at_once)
     found = checked(space, faults)
     sampler = Pbt() if sampler == "pbt" else suggestions.chosen(sampler, found, trials)
