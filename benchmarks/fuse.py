@@ -6,8 +6,9 @@ GRU, and a dense model in PyTorch. Whole scripts (benchmarks/scripts/many_models
 exit: imports and compilation included, 2 workers. Peers: a plain loop of model.fit and joblib, with Keras on TensorFlow
 and on JAX, and Ray tasks; for PyTorch a plain loop and joblib.
 
-Peers take minutes each, and as long again for twice as many models. So they train 16 models and 4, and their time for
-all is extended from the two (--sample 128 has them train all); tenfold trains all in any case.
+Peers of Keras take minutes each, and as long again for twice as many models. So they train 16 models and 4, and their
+time for all is extended from the two (--sample 128 has them train all); tenfold trains all in any case, and so do
+PyTorch's peers, in three turns: they take seconds. `--only torch` has one kind alone, without the growth curve.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ SAMPLE = 16
 GROWTH = (1, 8, 64, 512)
 KINDS = {"dense": (30, 7), "norm": (20, 8), "conv": (8, 3), "gru": (20, 8), "torch": (6, 3)}
 """Kind -> how many times the loop's speed (on TensorFlow, or PyTorch), and the best peer's."""
+TURNS = {"torch": 3}
+"""Of each contestant, where it is not one: these train all models, whatever the sample."""
 TOLERANCE = 0.25  # of the mean losses: random numbers differ between frameworks
 
 launch.LIMIT = 1800.0
@@ -64,26 +67,27 @@ OURS = Peer(TENFOLD, "tenfold")
 
 
 def main() -> None:
-    sample = _sample()
+    sample, kinds = _own_options()
     chosen = contest.options(__doc__, repeats=REPEATS)
     models, epochs = (4, 1) if chosen.quick else (MODELS, EPOCHS)
-    sample = models if chosen.quick else sample
-    found = {kind: measure(kind, models, epochs, sample, chosen) for kind in KINDS}
-    tables = [table(kind, seconds, models, sample) for kind, seconds in found.items()]
-    if not chosen.quick:
+    samples = {kind: models if chosen.quick or kind in TURNS else sample for kind in kinds}
+    found = {kind: measure(kind, models, epochs, samples[kind], chosen) for kind in kinds}
+    tables = [table(kind, seconds, models, samples[kind]) for kind, seconds in found.items()]
+    if not chosen.quick and len(kinds) == len(KINDS):
         tables += [growth(), share()]
     goals = [goal for kind, seconds in found.items() for goal in judged(kind, seconds)]
     publish(Report(__doc__ or "", tables, goals, {"seconds": found}), chosen)
 
 
-def _sample() -> int:
-    """The option that only this benchmark has, taken off the command line."""
+def _own_options() -> tuple[int, tuple[str, ...]]:
+    """The options that only this benchmark has, taken off the command line: the sample, and which kinds."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--sample", type=int, default=SAMPLE)
+    parser.add_argument("--only", choices=KINDS)
     found, sys.argv[1:] = parser.parse_known_args()
     if found.sample % 4 or not 4 < found.sample <= MODELS:
         raise SystemExit(f"--sample {found.sample}: expected a multiple of 4 from 8 to {MODELS}")
-    return int(found.sample)
+    return int(found.sample), (found.only,) if found.only else tuple(KINDS)
 
 
 def measure(kind: str, models: int, epochs: int, sample: int, chosen: Options) -> dict[str, list[float]]:
@@ -94,7 +98,7 @@ def measure(kind: str, models: int, epochs: int, sample: int, chosen: Options) -
         runs: dict[str, Callable[[], float]] = {TENFOLD: partial(once, kind, OURS, models, epochs, cold, losses)}
         for peer in TORCH if kind == "torch" else KERAS:
             runs[peer.name] = partial(extended, kind, peer, models, epochs, sample, cold, losses)
-        return take_turns(runs, chosen.repeats)
+        return take_turns(runs, chosen.repeats if chosen.quick else max(chosen.repeats, TURNS.get(kind, 1)))
 
 
 def extended(

@@ -20,8 +20,7 @@ SHAPES = {"conv": (8, 8, 1), "gru": (8, 8)}
 if CONTESTANT == "tenfold":
     import tenfold
 
-    if KIND != "torch":
-        tenfold.warm("fuse")
+    tenfold.warm("torch" if KIND == "torch" else "fuse")
 elif KIND == "torch":
     import torch  # noqa: F401
 else:

@@ -280,7 +280,7 @@ def tenfold_trains(build, images, **settings):
 
     first = seconds(1)
     chooses = not settings  # then a training is so long that to choose among workers pays; what that takes counts
-    long = {"small": 400 if chooses else 24, "big": 8, "wide": 3}[net]
+    long = {"small": 400 if chooses else 24, "big": 16, "wide": 6}[net]
     longer, shorter = seconds(1 + long), seconds(1)
     speed = 64 * long / (longer - shorter)
     return speed, first - 63 / speed

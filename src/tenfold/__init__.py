@@ -92,9 +92,16 @@ _HOMES = {
 __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604
 
 
+_WORKERS_IMPORT = {"prepare": ("tenfold.data.preparing", "tenfold.data.arrays")}
+"""The nursery imports this while the caller imports the verb: 0.1 s of both."""
+
+
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'tenfold' has no attribute {name!r}")
+    if name in _WORKERS_IMPORT and not os.environ.get("TENFOLD_ENGINE"):
+        notice.tell(_WORKERS_IMPORT[name])
+        _begin_engine()
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 
@@ -103,8 +110,12 @@ def __dir__() -> list[str]:
 
 
 def _begin_engine() -> None:
+    importlib.import_module("tenfold.engines").ahead()
+
+
+def _begin_other_engine() -> None:
     if os.environ.get("TENFOLD_ENGINE"):
-        importlib.import_module("tenfold.engines").ahead()
+        _begin_engine()
 
 
-notice.watch(also=_begin_engine)
+notice.watch(also=_begin_other_engine)

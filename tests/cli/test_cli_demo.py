@@ -18,16 +18,16 @@ SMALL = """
 from tenfold.cli import digits, workflow
 from tenfold.cli.commands import commands
 
-digits.EPOCHS, workflow.SIZES, workflow.REPEATS = 3, (96,), 1
-commands({}, prog_name="tenfold")
+digits.EPOCHS, workflow.SIZES, workflow.REPEATS = {epochs}, {sizes}, 1
+commands({words}, prog_name="tenfold")
 """
-"""The same command, with fewer epochs and cells than anybody would look at."""
+"""The same command, with fewer epochs and smaller cells than anybody would look at."""
 
 
 @pytest.mark.slow
 def test_from_images_to_a_page_and_again_at_once(tmp_path: Path) -> None:
-    words = ("demo", "--trials", "6", "--run", "runs/d")
-    first = calls.tenfold(tmp_path, *words)
+    words = ["demo", "--trials", "6", "--run", "runs/d"]
+    first = calls.python(tmp_path, SMALL.format(epochs=9, sizes=(96, 192, 288), words=words))
     assert first.status == 0, first.err
     for step in STEPS:
         assert f"\n{step}" in first.out
@@ -42,7 +42,7 @@ def test_from_images_to_a_page_and_again_at_once(tmp_path: Path) -> None:
     with records.opened(tmp_path / "runs/d/tune") as journal:
         ways = {outcome.value.how.split(":")[0] for outcome in journal.outcomes()}
     assert ways == {"fused"}
-    again = calls.tenfold(tmp_path, *words, "--json").json
+    again = calls.python(tmp_path, SMALL.format(epochs=9, sizes=(96, 192, 288), words=[*words, "--json"])).json
     assert again["accuracy"] > 0.7
     assert [step["step"] for step in again["steps"]] == STEPS
     assert [step["one_by_one"] is not None for step in again["steps"]] == [True, True, True, False, False]
@@ -54,17 +54,17 @@ def test_from_images_to_a_page_and_again_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["dask", "ray"])
-def test_on_clusters(engine: str, tmp_path: Path) -> None:
-    ended = calls.python(tmp_path, SMALL.format(["demo", "--trials", "3", "--engine", engine, "--run", "d", "--json"]))
+def test_each_step_runs_on_the_engine(tmp_path: Path) -> None:
+    words = ["demo", "--trials", "3", "--engine", "dask", "--run", "d", "--json"]
+    ended = calls.python(tmp_path, SMALL.format(epochs=3, sizes=(96,), words=words))
     assert ended.status == 0, ended.err
     assert [step["step"] for step in ended.json["steps"]] == STEPS
     assert (tmp_path / "d/report.html").exists()
     with records.opened(tmp_path / "d/measure") as journal:
-        assert {outcome.item.engine for outcome in journal.outcomes()} == {engine}
+        assert {outcome.item.engine for outcome in journal.outcomes()} == {"dask"}
     for name in ("tune", "train", "evaluate"):
         with records.opened(tmp_path / "d" / name) as journal:
-            assert [session["engine"] for session in journal.sessions()] == [engine]
+            assert [session["engine"] for session in journal.sessions()] == ["dask"]
 
 
 def test_an_image_is_enlarged() -> None:

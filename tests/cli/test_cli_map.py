@@ -190,7 +190,7 @@ def test_no_items_at_all(folder: Path, run: Run) -> None:
     ("words", "told"),
     [
         ((), "expected --n N (the numbers 0 to N-1) or --items FILE.jsonl, and neither was given"),
-        (("--n", "1", "--items", "x"), "and both was given"),
+        (("--n", "1", "--items", "x"), "and both were given"),
         (("--n", "-1"), "Invalid value for '--n'"),
         (("--n", "x"), "'x' is not a valid integer"),
         (("--n", "1", "--cpus", "1.5"), "cpus=1.5: expected a fraction from 0.01 to 1, or a whole number"),

@@ -51,6 +51,7 @@ def test_stdout(run: Run, kept: Path) -> None:
         (("runs/one", "--to", "-", "--format", "png"), "--to -: a picture is not written to stdout"),
         (("runs/one", "--to", "no/where.html"), "'no/where.html' cannot be written: No such file or directory"),
         (("runs/one", "--format", "pdf"), "'pdf' is not one of"),
+        (("runs/one", "--to", "x.pdf"), "--to x.pdf: expected a name that ends with .html, .md, .json or .png"),
     ],
 )
 def test_what_is_refused(run: Run, kept: Path, words: tuple[str, ...], told: str) -> None:

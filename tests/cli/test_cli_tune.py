@@ -158,12 +158,19 @@ def test_the_table(folder: Path, run: Run) -> None:
 
 
 def test_several_objectives(folder: Path, run: Run) -> None:
-    both = ("--objective", "loss", "--objective", "x", "--direction", "maximize")
-    ended = run("tune", "train.py:train", "--space", "space.toml", *both, "--engine", "serial")
-    assert "3 trials, 2 complete, 1 failed, 1 on the front" in ended.stdout
+    space = written(folder, "x = [2, 3, 1, 0]")
+    both = ("--objective", "loss", "--objective", "x", "--direction", "minimize", "--direction", "maximize")
+    ended = run("tune", "train.py:train", "--space", space, *both, "--engine", "serial")
+    assert "4 trials, 3 complete, 1 failed, 2 on the front" in ended.stdout
+    rows = [line.split()[:3] for line in ended.stdout.splitlines() if "x=" in line]
+    assert rows == [["2", "0", "1"], ["0", "1", "2"]], "number, loss and x of each on the front"
+    found = json.loads(run("tune", "train.py:train", "--space", space, *both, "--engine", "serial", "--json").stdout)
+    assert found["objectives"] == {"loss": "minimize", "x": "maximize"}
+    assert [one["values"] for one in found["front"]] == [{"loss": 0, "x": 1}, {"loss": 1, "x": 2}]
+    assert [one["values"]["x"] for one in found["trials"]] == [2, None, 1, 0]
 
 
-def test_json_alone_on_stdout(folder: Path) -> None:
+def test_json_alone_on_stdout(folder: Path, run: Run) -> None:
     words = ("--space", "space.toml", "--objective", "loss", "--set", "scale=10", "--run", "runs/a", "--json")
     ended = calls.tenfold(folder, "tune", "train.py:train", *words)
     assert ended.status == 0, ended.err
@@ -177,6 +184,7 @@ def test_json_alone_on_stdout(folder: Path) -> None:
         ("complete", 0.0),
     ]
     assert "three is bad" in found["trials"][1]["error"]
+    assert "the best trials and their parameters: tenfold report runs/a" in run("show", "runs/a").stdout
     assert "loaded" in ended.err
     (record,) = calls.tenfold(folder, "runs", "--json").json["runs"]
     assert (record["path"], record["done"]) == ("runs/a", 2)

@@ -158,8 +158,7 @@ def _import_all(nursery: Client, tell: Callable[[str], object]) -> Trial:
 
 
 def _state_after(nursery: Client, member: Framework, deadline: float) -> dict[str, Any]:
-    nursery.preload(member.modules)
-    end = nursery.session()
+    end = nursery.session(member.modules)
     with end:
         end.settimeout(max(0.1, deadline - time.monotonic()))
         (_, state), _ = Wire(end).receive()

@@ -74,8 +74,8 @@ def command(
 
 def _items(count: int | None, items: str | None) -> Iterable[Any]:
     if (count is None) == (items is None):
-        told = "neither" if count is None else "both"
-        raise BadCall(f"expected --n N (the numbers 0 to N-1) or --items FILE.jsonl, and {told} was given")
+        told = "neither was" if count is None else "both were"
+        raise BadCall(f"expected --n N (the numbers 0 to N-1) or --items FILE.jsonl, and {told} given")
     return range(count) if count is not None else given.items(str(items))
 
 

@@ -48,5 +48,7 @@ def command(run: Path, kind: str | None, to: str | None, as_json: bool) -> None:
 
 
 def _kind_of(to: str | None) -> str:
-    kind = Path(to).suffix.lower().lstrip(".") if to not in (None, STDOUT) and to is not None else ""
-    return kind if kind in FORMATS else "html"
+    kind = "" if to is None or to == STDOUT else Path(to).suffix.lower().lstrip(".")
+    if kind and kind not in FORMATS:
+        raise BadCall(f"--to {to}: expected a name that ends with .html, .md, .json or .png, or --format")
+    return kind or "html"

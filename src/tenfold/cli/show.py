@@ -51,6 +51,8 @@ def _show_run(screen: Console, found: RunStory) -> None:
     record = found.record
     screen.print(f"{record.verb} of {record.function} in {record.path}", style="bold")
     screen.print(_counts(record))
+    if record.verb == "tune":  # its tasks are legs of trials
+        screen.print(f"the best trials and their parameters: tenfold report {record.path}")
     say.show(_sessions(found.sessions, record), *([_done(found)] if found.done else []))
     if record.done > len(found.done):
         screen.print(f"... {record.done - len(found.done)} more (--all shows them)\n")

@@ -34,7 +34,9 @@ SHOWN = 8  # epochs
 @click.option("--accumulate", type=int, default=1, show_default=True, help="Pieces of a worker's share of a batch.")
 @click.option("--clip", type=float, help="The largest norm of the gradient.")
 @click.option("--precision", help='"bfloat16": what a module of PyTorch computes in, where it may.')
-@click.option("--exchange", help='How workers add up gradients: "ring", "gloo" or "nccl"; chosen where not given.')
+@click.option(
+    "--exchange", help='How workers add up gradients: "ring", "gloo", "nccl" or "framework"; chosen where not given.'
+)
 @click.option("--staleness", type=int, help="Of asynchronous: steps that a worker may be ahead of another.")
 @click.option("--average-every", type=int, help="Of asynchronous: steps between two averages of the weights.")
 @click.option("--mesh", type=int, nargs=2, metavar="ROWS MODEL", help="Of sharded: parts of the rows and of the model.")

@@ -110,13 +110,13 @@ def _branch(name: str, space: Any, faults: list[str]) -> Any:
 
 def _show(study: Study, folder: str | None) -> None:
     screen = say.screen()
-    table = say.table(
-        "trial", study.objective, "spread", "steps", "time", "parameters", right=("trial", "steps", "time")
-    )
-    for trial in study.top(SHOWN):
+    names = ("trial", *study.objectives, "spread", "steps", "time", "parameters")
+    table = say.table(*names, right=("trial", "steps", "time"))
+    for trial in study.top(SHOWN) if len(study.objectives) == 1 else _front(study):
+        values = [f"{value:.5g}" for value in trial.values or ()]
         spread = f"{trial.spread:.2g}" if trial.spread is not None else ""
-        numbers = (str(trial.number), f"{trial.value:.5g}", spread, str(trial.steps), say.took(trial.seconds))
-        table.add_row(*numbers, shown(trial.params))
+        about = (str(trial.steps), say.took(trial.seconds), shown(trial.params))
+        table.add_row(str(trial.number), *values, spread, *about)
     if study.top(1):
         say.show(table)
     screen.print(study.summary(), style="bold")
@@ -128,21 +128,25 @@ def _show(study: Study, folder: str | None) -> None:
         say.note(f"\n... and {len(failed) - TRACEBACKS} more failures")
 
 
+def _front(study: Study) -> list[Trial]:
+    return sorted(study.front, key=lambda trial: trial.values or ())
+
+
 def _json(target: str, study: Study, options: dict[str, Any]) -> dict[str, Any]:
     top = study.top(1)
-    return {
-        "function": target,
-        "run": options["run"],
-        "objective": study.objective,
-        "direction": study.direction,
-        "seconds": study.seconds,
-        "best": _row(top[0]) if top else None,
-        "trials": [_row(trial) for trial in study.trials],
-    }
+    if len(study.objectives) == 1:
+        about: dict[str, Any] = {"objective": study.objective, "direction": study.direction}
+        best: dict[str, Any] = {"best": _row(top[0], study) if top else None}
+    else:
+        about = {"objectives": study.objectives}
+        best = {"front": [_row(trial, study) for trial in _front(study)]}
+    every = [_row(trial, study) for trial in study.trials]
+    return {"function": target, "run": options["run"], **about, "seconds": study.seconds, **best, "trials": every}
 
 
-def _row(trial: Trial) -> dict[str, Any]:
-    found = {
-        name: getattr(trial, name) for name in ("number", "params", "state", "spread", "steps", "seconds", "error")
-    }
-    return {**found, "value": None if math.isnan(trial.value) else trial.value}
+def _row(trial: Trial, study: Study) -> dict[str, Any]:
+    names = ("number", "params", "state", "spread", "steps", "seconds", "error")
+    found = {name: getattr(trial, name) for name in names}
+    values = [None if math.isnan(value) else value for value in trial.values or (math.nan,) * len(study.objectives)]
+    several = {"values": dict(zip(study.objectives, values, strict=True))}
+    return {**found, **({"value": values[0]} if len(values) == 1 else several)}
