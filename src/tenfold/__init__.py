@@ -101,8 +101,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'tenfold' has no attribute {name!r}")
     if name in _WORKERS_IMPORT and not os.environ.get("TENFOLD_ENGINE"):
         notice.tell(_WORKERS_IMPORT[name])
-        _begin_engine()
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    found = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+    return found
 
 
 def __dir__() -> list[str]:
@@ -110,12 +110,8 @@ def __dir__() -> list[str]:
 
 
 def _begin_engine() -> None:
-    importlib.import_module("tenfold.engines").ahead()
+    if os.environ.get("TENFOLD_ENGINE"):  # to look at the engines takes a moment
+        importlib.import_module("tenfold.engines").ahead()
 
 
-def _begin_other_engine() -> None:
-    if os.environ.get("TENFOLD_ENGINE"):
-        _begin_engine()
-
-
-notice.watch(also=_begin_other_engine)
+notice.watch(also=_begin_engine)

@@ -281,9 +281,11 @@ def test_what_is_tried_again_has_not_been_written_to(batched: bool, tmp_path: Pa
     numpy.testing.assert_array_equal(made.numpy(), X[:8] / 2)
 
 
-@pytest.mark.parametrize("kind", ["rows", "batches", "several", "views", "tensors"])
-def test_a_function_may_return_the_same_array_each_time(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("retries", [0, 1])
+@pytest.mark.parametrize("kind", ["rows", "batches", "several", "one in a loop", "views", "a tuple", "tensors"])
+def test_a_function_may_return_the_same_array_each_time(kind: str, retries: int, tmp_path: Path) -> None:
     room, numbers = numpy.zeros(3), numpy.arange(3000.0)
+    both = (room, numpy.ones(1))
 
     def fill(number: Any) -> Any:
         room[:] = number
@@ -296,17 +298,24 @@ def test_a_function_may_return_the_same_array_each_time(kind: str, tmp_path: Pat
     def several(number: Any) -> Any:
         yield from (fill(number + place / 2) for place in range(2))
 
+    def in_a_loop(number: Any) -> Any:
+        own = numpy.zeros(3)
+        for place in range(2):
+            own[:] = number + place / 2
+            yield own
+
     def fill_tensor(number: Any) -> Any:
         import torch
 
         return torch.from_numpy(fill(number))
 
     functions = {"rows": fill, "batches": fill_batch, "several": several, "views": lambda number: (fill(number)[:2], 1)}
-    functions |= {"tensors": fill_tensor}
+    functions |= {"tensors": fill_tensor, "one in a loop": in_a_loop}
+    functions |= {"a tuple": lambda number: fill(number) is room and both}
     options = {"batched": True, "batch": 3} if kind == "batches" else {}
-    found = prepare(functions[kind], numbers, tmp_path / "set", **options).numpy()
-    found = found[0] if kind == "views" else found
-    wanted = numpy.arange(6000.0) / 2 if kind == "several" else numbers
+    found = prepare(functions[kind], numbers, tmp_path / "set", retries=retries, **options).numpy()
+    found = found[0] if kind in ("views", "a tuple") else found
+    wanted = numpy.arange(6000.0) / 2 if kind in ("several", "one in a loop") else numbers
     assert (found if kind == "batches" else found[:, 0]).tolist() == wanted.tolist()
 
 

@@ -11,7 +11,8 @@ import pytest
 
 import tenfold
 from tenfold.data import tuning
-from tenfold.data.tuning import Tried
+from tenfold.plan import batches
+from tenfold.plan.batches import Tried
 
 ROWS = numpy.random.default_rng(0).random((4096, 8))
 
@@ -28,14 +29,25 @@ def test_a_size_is_left_where_a_call_costs_little_beside_its_rows() -> None:
     assert tuning.goes_on(tried, 1024, 100)
     tried.append(Tried(1024, 1034e-6, 0))
     assert not tuning.goes_on(tried, 4096, 100)
-    assert tuning.chosen(tried, 100) == 1024
+    assert batches.chosen(tried, 100) == 1024
 
 
 def test_a_size_fits_in_memory_and_is_not_long() -> None:
     assert not tuning.goes_on([Tried(4, 1e-3, 40)], 16, 100)
     assert not tuning.goes_on([Tried(4, 1.0, 0)], 16, 100)
-    assert tuning.chosen([Tried(1, 1.0, 40), Tried(4, 1.0, 160)], 100) == 1
-    assert tuning.even(100, 64) == 50
+    assert batches.chosen([Tried(1, 1.0, 40), Tried(4, 1.0, 160)], 100) == 1
+    assert batches.even(100, 64) == 50
+
+
+ROOM = numpy.empty_like(ROWS)
+
+
+def in_room(batch: Any) -> Any:
+    return numpy.subtract(batch, batch.mean(0), out=ROOM[: len(batch)])
+
+
+def ends(batch: Any) -> Any:
+    raise SystemExit("the file is not what it should be")
 
 
 def grown(batch: Any) -> Any:
@@ -47,11 +59,14 @@ def grown(batch: Any) -> Any:
     [
         (lambda batch: batch - batch.mean(0), 1 << 30, {0}),
         (lambda batch: batch + numpy.random.random(batch.shape), 1 << 30, {0}),
+        (in_room, 1 << 30, {0}),
+        (lambda batch: numpy.diff(batch, axis=0, prepend=batch[:1]), 1 << 30, {0}),
         (lambda batch: None, 1 << 30, {0}),
+        (ends, 1 << 30, {None}),
         (lambda batch: batch if len(batch) < 2 else batch["none"], 1 << 30, {None}),
         (grown, 10 << 20, set(range(1, 65))),
     ],
-    ids=["depends on others", "draws", "nothing", "fails", "takes memory"],
+    ids=["of all", "draws", "of all, in one room", "of the one before", "nothing", "ends", "fails", "takes memory"],
 )
 def test_what_is_found(function: Callable[[Any], Any], limit: int, expected: set[int | None]) -> None:
     before = ROWS.copy()

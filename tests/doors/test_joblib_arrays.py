@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from joblib import Parallel, delayed, parallel_config
 
+import scripts
 import waiting
 
 
@@ -108,6 +109,24 @@ def test_a_mapped_array_comes_back_as_one_of_its_own() -> None:
             assert type(part) is np.ndarray
             part[0] = 5.0
     assert LARGE[0] == 0.0
+
+
+def test_more_arrays_than_files_may_be_open_are_copied(tmp_path: Path) -> None:
+    code = """
+        import resource
+        import numpy as np
+        from tenfold.joblib.calling import Call
+        from tenfold.joblib.sending import Sender
+
+        arrays = [np.full(50_000, float(n)) for n in range(200)]
+        sender = Sender("sent")
+        sender.begin(1_000_000, "r")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+        kept = [sender.pack([Call(np.sum, (array,), {}, None)]) for _ in range(3) for array in arrays]
+        sender.clear()
+        print(len(kept), "packed")
+    """
+    assert "600 packed" in scripts.run(tmp_path, code, {}).out
 
 
 def test_a_full_disk_keeps_no_array_from_being_copied(tmp_path: Path) -> None:

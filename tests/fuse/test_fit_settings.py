@@ -18,6 +18,10 @@ _SCRIPT = """
     import tenfold
     import torch
 
+    from tenfold.fuse import settings
+
+    keras.layers.Dense(1)  # from here on, Keras has noted its own policy
+    of_nobody = settings.chosen()
     keras.config.set_dtype_policy("mixed_bfloat16")
     torch.set_default_dtype(torch.float64)
     x = numpy.random.default_rng(0).normal(size=(40, 5))
@@ -43,7 +47,7 @@ _SCRIPT = """
     ways = ({"workers": 1}, {"workers": 2, "how": "sharded"})
     trained = [tenfold.train(fit, progress=False, **way) for way in ways]
     kinds = {str(array.dtype) for one in trained for array in one.weights.values()}
-    print(json.dumps([found, sorted(kinds), str(torch.get_default_dtype()), keras.config.dtype_policy().name]))
+    print(json.dumps([found, sorted(kinds), str(torch.get_default_dtype()), keras.config.dtype_policy().name, of_nobody]))
 """
 
 
@@ -64,9 +68,14 @@ def test_workers_train_what_the_caller_would(name: str, told: list[Any]) -> None
 
 @pytest.mark.slow
 def test_so_does_train_and_the_caller_keeps_its_own(told: list[Any]) -> None:
-    _, kinds, default, policy = told
+    _, kinds, default, policy, _ = told
     assert kinds == ["float64"]
     assert (default, policy) == ("torch.float64", "mixed_bfloat16")
+
+
+@pytest.mark.slow
+def test_a_layer_that_was_made_before_is_no_setting(told: list[Any]) -> None:
+    assert told[4] == {}
 
 
 def test_only_what_was_set_is_taken_along_and_it_is_undone() -> None:

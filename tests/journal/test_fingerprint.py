@@ -385,6 +385,30 @@ def test_objects_count_with_their_code_and_what_they_hold(old: str) -> None:
     assert changed("uses_objects", (old, old.replace("0", "1"))) != []
 
 
+def test_what_a_class_holds_counts_where_its_method_is_the_function() -> None:
+    source = """
+        class Cleaner:
+            size = {}
+            @classmethod
+            def clean(cls, x):
+                return x[:cls.size]
+    """
+    one, other = (fingerprint.of_function(load(source.format(size))["Cleaner"].clean) for size in (1, 2))
+    assert fingerprint.differences(one, other) == ["Cleaner.size has changed"]
+
+
+def test_what_a_function_of_a_library_was_made_with_counts() -> None:
+    import jax
+
+    one, same, other = (fingerprint.of_function(jax.nn.initializers.normal(size)) for size in (1.0, 1.0, 2.0))
+    assert one == same != other
+
+
+def test_what_has_no_name_and_cannot_be_pickled_is_known_by_its_type() -> None:
+    kept = (x for x in range(2))
+    assert "builtins.generator" in fingerprint.of_function(lambda: kept).values()
+
+
 def test_the_weights_of_a_network_count() -> None:
 
     network_of = """
@@ -416,6 +440,21 @@ _KERAS = """
         one, same, other = (parts(kind(**each)) for each in (settings[0], *settings))
         assert one == same, kind
         assert len(fingerprint.differences(one, other)) == 1, kind
+
+    def own(base, *given):
+        class Own(base):
+            def __init__(self, size):
+                super().__init__(*given, name="own") if base is not keras.initializers.Initializer else None
+                self._size = [size]
+        return Own
+
+    for base, *given in (
+        (keras.losses.Loss,), (keras.metrics.Metric,), (keras.initializers.Initializer,), (keras.optimizers.SGD, 0.1)
+    ):
+        kind = own(base, *given)
+        one, same, other = (parts(kind(size)) for size in (1, 1, 2))
+        assert one == same, base
+        assert len(fingerprint.differences(one, other)) == 1, base
     print("known")
 """
 

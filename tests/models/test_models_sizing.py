@@ -7,7 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from tenfold.models import sizing
-from tenfold.models.sizing import ANY, COMPILED, Tried
+from tenfold.models.sizing import ANY, COMPILED
+from tenfold.plan import batches
+from tenfold.plan.batches import Tried
 
 ROW = 1000  # bytes
 
@@ -19,7 +21,7 @@ def decided(seconds: Callable[[int], float], *, fixed: bool = False, limit: int 
         if not sizing.goes_on(tried, size, limit):
             break
         tried.append(Tried(size, seconds(size), size * ROW, size * ROW))
-    return sizing.chosen(tried, limit), [one.size for one in tried]
+    return batches.chosen(tried, limit), [one.size for one in tried]
 
 
 def test_sizes_have_bounds() -> None:
@@ -68,7 +70,7 @@ def test_what_would_not_fit_is_not_tried(limit: int, size: int) -> None:
 
 def test_what_turned_out_not_to_fit_is_not_taken() -> None:
     tried = [Tried(32, 1e-3, 100), Tried(64, 1e-3, 9_000)]
-    assert sizing.chosen(tried, 1_000) == 32
+    assert batches.chosen(tried, 1_000) == 32
     assert not sizing.goes_on(tried, 128, 1_000)
 
 
@@ -82,4 +84,4 @@ def test_more_rows_than_could_be_tried(limit: int | None, size: int) -> None:
     [(1000, 4096, 1000), (1000, 256, 250), (1000, 1000, 1000), (1001, 1000, 501), (0, 8, 1)],
 )
 def test_parts_are_cut_into_even_batches(rows: int, at_most: int, size: int) -> None:
-    assert sizing.even(rows, at_most) == size
+    assert batches.even(rows, at_most) == size

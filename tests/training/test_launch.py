@@ -92,7 +92,7 @@ def test_what_cannot_work_is_refused_with_all_that_is_wrong() -> None:
         assert words in str(caught.value)
     with pytest.raises(BadCall, match="params=3: expected a dict"):
         launch(launches.in_torch, 3)
-    with pytest.raises(BadCall, match="function=later: it is async or a generator"):
+    with pytest.raises(BadCall, match="function=later: it is async, so"):
         launch(launches.later)
 
 

@@ -59,7 +59,7 @@ def several(x: int) -> Iterator[int]:
             {"cpus": -1, "gpus": -1, "memory": "", "workers": 0, "timeout": -3, "isolate": 1, "items": 7},
             ["cpus=-1", "gpus=-1", "memory=''", "workers=0", "timeout=-3", "isolate=1", "items=7"],
         ),
-        ({"task": later}, ["task=later", "async or a generator", "asyncio.run(later(...))"]),
+        ({"task": later}, ["task=later", "it is async, so", "asyncio.run(later(item))"]),
         ({"task": several}, ["task=several", "list(several(...))"]),
     ],
     ids=lambda value: "+".join(value) if isinstance(value, dict) else "",

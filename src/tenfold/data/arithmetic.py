@@ -2,8 +2,9 @@
 
 Such a function gives the same numbers for an array of samples as for each of them, to the bit: its operations are
 rounded in one way only, and none of them sees more than one number of each sample. That has to be certain, so what is
-not known here to be harmless is called sample by sample: a branch, a call of anything else, an attribute; `**`, `numpy.exp`
-and `numpy.maximum`, which NumPy computes otherwise for an array than for one number (of 0 and -0, either is the larger).
+not known here to be harmless is called sample by sample: a branch, a call of anything else, an attribute; `**`,
+`numpy.exp` and `numpy.maximum`, which NumPy may compute otherwise for an array than for one number (of 0 and -0, either
+is the larger).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import builtins
 import dis
 import inspect
 from collections.abc import Callable
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
 import numpy
@@ -80,25 +81,23 @@ class Arithmetic:
 
 def is_arithmetic(function: Callable[[Any], Any], dimensions: int) -> bool:
     """Whether it does nothing but arithmetic with a sample of so many dimensions, a number or an array."""
-    if not ONE_PROMOTION or type(function) is not FunctionType or not _takes_one(function.__code__, function.__defaults__ or ()):
+    if not ONE_PROMOTION or type(function) is not FunctionType or not _takes_one(function):
         return False
-    held = [cell.cell_contents for cell in function.__closure__ or ()]
-    held += [*(function.__defaults__ or ()), *function.__code__.co_consts]
-    if not all(value is None or _is_number(value, dimensions) for value in held):
-        return False
-    if not all(_is_harmless(step, function, dimensions) for step in dis.get_instructions(function.__code__)):
+    if not all(_is_harmless(step, function, dimensions) for step in dis.get_instructions(function)):
         return False
     sample = _Sample()
     try:
-        return function(sample) is sample
+        held = [*(function.__defaults__ or ()), *(cell.cell_contents for cell in function.__closure__ or ())]
+        return all(_is_number(value, dimensions) for value in held) and function(sample) is sample
     except Exception:
         return False
 
 
-def _takes_one(code: CodeType, defaults: tuple[Any, ...]) -> bool:
-    plain = not code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR)
-    plain = plain and not code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR)
-    return plain and not code.co_kwonlyargcount and code.co_argcount - len(defaults) == 1
+def _takes_one(function: FunctionType) -> bool:
+    code = function.__code__
+    others = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE
+    is_plain = not code.co_flags & (others | inspect.CO_ASYNC_GENERATOR) and not code.co_kwonlyargcount
+    return is_plain and code.co_argcount - len(function.__defaults__ or ()) == 1
 
 
 def _is_harmless(step: dis.Instruction, function: FunctionType, dimensions: int) -> bool:
@@ -106,6 +105,8 @@ def _is_harmless(step: dis.Instruction, function: FunctionType, dimensions: int)
         return False
     if step.opname == "BINARY_OP":
         return step.argrepr in OPERATORS
+    if step.opname == "LOAD_CONST":
+        return step.argval is None or _is_number(step.argval, dimensions)
     if step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
         return step.argval in NAMES
     if step.opname != "LOAD_GLOBAL":
@@ -140,4 +141,3 @@ class _Sample:
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
         return self if ufunc in UFUNCS and method == "__call__" and not named else NotImplemented
-

@@ -26,12 +26,8 @@ from tenfold.errors import BadCall
 ALONE = "data"
 NAMES = ("x", "y", "sample_weight")  # as a `Fit` looks for them in a folder
 
-PLAIN = frozenset({numpy.ndarray, float, int, bool, tuple, dict, numpy.float32, numpy.float64})
-"""Types of which one is one row."""
-HOLDING = frozenset({numpy.ndarray, tuple, dict})
-"""Those of them that are arrays, or hold some."""
-_FRESH = 3
-"""References to an array that nobody else has: the caller's, the argument, and that of the question."""
+NUMBERS = frozenset({float, int, bool, numpy.float32, numpy.float64})
+"""Types of which one is one row, and nothing that somebody may write to."""
 
 LONGEST = 200  # bytes of a column's name: a file's may have 255
 
@@ -153,22 +149,37 @@ def _is_name(name: object) -> bool:
 def rows_of(result: Any) -> list[Any]:
     """The rows that one sample has become."""
     if isinstance(result, list) or hasattr(result, "__next__"):
-        return [kept(row, 1) for row in result if row is not None]
+        return [kept(row) for row in result if row is not None]
     return [] if result is None else [kept(result)]
 
 
-def kept(row: Any, around: int = 0) -> Any:
-    """A row that stays as it is until it is written: a copy of arrays that the function may fill again for the next.
+def kept(row: Any) -> Any:
+    """A row that stays as it is until it is written: a copy of arrays that the function may fill again for the next."""
+    is_fresh = type(row) is numpy.ndarray and row.base is None and sys.getrefcount(row) <= _FRESH
+    return row if is_fresh else _copied(row)
 
-    `around`: how many containers hold it.
-    """
-    if isinstance(row, numpy.ndarray):
-        return row if row.base is None and sys.getrefcount(row) <= _FRESH + around else row.copy()
-    if isinstance(row, tuple):
-        return tuple(kept(value, 1) for value in row)
-    if isinstance(row, Mapping):
-        return {name: kept(value, 1) for name, value in row.items()}
-    return as_array(row).copy() if hasattr(row, "detach") else row  # a tensor of PyTorch's
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_copied, value))
+    if isinstance(value, Mapping):
+        return {name: _copied(part) for name, part in value.items()}
+    if hasattr(value, "detach"):  # a tensor of PyTorch's
+        return as_array(value).copy()
+    return value.copy() if isinstance(value, numpy.ndarray) else value
+
+
+def _references(row: Any) -> int:
+    return sys.getrefcount(row)
+
+
+def _of_a_fresh_array() -> int:
+    """How many references `kept` sees of an array that nobody has but who asks: not the same in every Python."""
+    made = numpy.empty(0)
+    return _references(made)
+
+
+_FRESH = _of_a_fresh_array()
 
 
 def block_of(rows: Sequence[Any], form: Form) -> list[numpy.ndarray[Any, Any]]:

@@ -15,18 +15,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy
+
 from tenfold.data import stacking, stores, writing
 from tenfold.data.arithmetic import Arithmetic
-from tenfold.data.form import HOLDING, PLAIN, Form, batch_of, block_of, check_row, form_of, kept, rows_of
+from tenfold.data.form import NUMBERS, Form, batch_of, block_of, check_row, form_of, kept, rows_of
 from tenfold.data.placing import HELD, Block, Placing
 from tenfold.data.source import Part, Rows, Source, count, samples
-from tenfold.data.tuning import Tuned
+from tenfold.data.tuning import FAILS, Tuned
 from tenfold.errors import BadCall, SampleFailed
 from tenfold.work.settled import settle
 
 FORM = "form.json"
-FAILS = (Exception, SystemExit)
-"""What may come of a sample: some libraries end the process where a file is not what they expect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,11 +265,10 @@ class Preparing:
         for place, one in enumerate(samples(rows), start):
             try:
                 made = call(one)
-                kind = type(made)
-                if kind not in PLAIN:
-                    made = rows_of(made)
-                elif kind in HOLDING:
+                if type(made) is numpy.ndarray:
                     made = kept(made)
+                elif type(made) not in NUMBERS:
+                    made = rows_of(made)
             except FAILS as error:
                 faults.append(self._fault(place, error))
                 continue
@@ -294,7 +293,7 @@ class Preparing:
             with contextlib.suppress(*FAILS):
                 found = self._function(stacking.own(given))  # to which it may write before it fails
                 # A generator may fail at any of its rows.
-                return list(found) if hasattr(found, "__next__") and not self._batched else found
+                return rows_of(found) if hasattr(found, "__next__") and not self._batched else found
         return self._function(given)
 
     def _most(self) -> int:

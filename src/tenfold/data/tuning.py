@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,44 +20,21 @@ from tenfold.data.form import batch_of, form_of
 from tenfold.data.placing import Block
 from tenfold.data.source import Rows, count
 from tenfold.machine import memory
+from tenfold.plan.batches import ENOUGH, NOISE, Tried, chosen, even, limit_of
 from tenfold.work import here, seeds
 from tenfold.work.settled import settle
 
 BATCH = "batch"
 """The file in which a set's size is settled."""
+FAILS = (Exception, SystemExit)
+"""What may come of a sample: some libraries end the process where a file is not what they expect."""
 GROWTH = 4
-"""Times the last size."""
-NOISE = 0.95
-"""Of the best speed, which is as good. Where a size is no faster than a quarter of it, a call costs less than 2 % of
-what its rows do, and none that is larger is tried."""
-ENOUGH = 0.05
-"""Seconds of a batch beside which nothing is left to save: a call of it costs less than a millisecond."""
-SHARE = 4
-"""A batch may take a quarter of a seat's memory."""
-WITHOUT_LIMIT = 256 << 20
-"""Bytes that a batch may take where a seat's memory is not limited."""
+"""Times the last size: where one is no faster than a quarter of it, a call costs less than 2 % of what its rows do."""
 _LEAST, _MOST, _SECONDS = 2, 4, 0.005
 """A size is tried so often, within so many seconds, and its best time counts: what else the machine does only adds to
 it, and some functions are compiled for each new size."""
 _ROUNDING = {2: 1e-2, 4: 1e-4, 8: 1e-9}
 """Of the largest number, by the size of a float: sums of another order differ by less, and rows of others by more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """What a size turned out to be like."""
-
-    size: int
-    """Samples in a batch."""
-    seconds: float
-    """For a batch."""
-    memory: int
-    """Bytes of a batch, of what became of it, and of what the process grew by."""
-
-    @property
-    def speed(self) -> float:
-        """Samples in a second."""
-        return self.size / max(self.seconds, 1e-9)
 
 
 def ladder(length: int) -> list[int]:
@@ -76,19 +52,6 @@ def goes_on(tried: Sequence[Tried], size: int, limit: int) -> bool:
     *others, last = tried
     is_faster = all(last.speed * NOISE > one.speed for one in others)
     return is_faster and last.seconds < ENOUGH and last.memory * size / last.size <= limit
-
-
-def chosen(tried: Sequence[Tried], limit: int) -> int:
-    """The largest of those that are as fast as the fastest; the smallest where none fits."""
-    fitting = [one for one in tried if one.memory <= limit] or [tried[0]]
-    fastest = max(one.speed for one in fitting)
-    return max(one.size for one in fitting if one.speed >= fastest * NOISE)
-
-
-def even(length: int, at_most: int) -> int:
-    """The size with which so many samples are cut into equal batches."""
-    batches = max(1, -(-length // max(1, at_most)))
-    return max(1, -(-length // batches))
 
 
 class Tuned:
@@ -111,8 +74,7 @@ class Tuned:
     def _settled(self, rows: Rows) -> int:
         if self._path.exists():
             return int(self._path.read_text())
-        most = here.here().memory
-        limit = WITHOUT_LIMIT if most is None else most // SHARE
+        limit = limit_of(here.here().memory)
         with seeds.restored(), here.aside():  # as if nobody had tried
             found = best_size(self._function, rows, limit)
         return int(settle(self._path, str(found))) if found is not None else 0
@@ -121,19 +83,17 @@ class Tuned:
 def best_size(function: Callable[[Any], Any], rows: Rows, limit: int) -> int | None:
     """How many of these samples a batch should have; 0 for all of them. None where the function fails on some."""
     tried: list[Tried] = []
-    before: Block | None = None
     length = count(rows)
     for size in ladder(length):
         if not goes_on(tried, size, limit):
             break
         try:
             one, block = _try(function, rows, size, is_first=not tried)
-        except Exception:  # whoever makes the rows says so
+            if tried and not _alike(block, _in_pieces(function, rows, size, tried[-1].size)):
+                return 0
+        except FAILS:  # whoever makes the rows says so
             return None
-        if before is not None and not _begins_with(block, before):
-            return 0
         tried.append(one)
-        before = block
     found = chosen(tried, limit)
     is_known = len(tried) > 1 or tried[0].memory * length > limit * tried[0].size  # what does not fit is cut anyway
     return found if is_known and found < length else 0
@@ -157,24 +117,29 @@ def _try(function: Callable[[Any], Any], rows: Rows, size: int, *, is_first: boo
     return Tried(size, best, weight + sum(array.nbytes for array in block) + grown), block
 
 
+def _in_pieces(function: Callable[[Any], Any], rows: Rows, size: int, step: int) -> Block:
+    """What becomes of as many samples, given some at a time."""
+    starts = range(0, size, step)
+    blocks = [_block(function(stacking.sliced(rows, start, min(start + step, size)))) for start in starts]
+    return [numpy.concatenate(columns) for columns in zip(*filter(None, blocks), strict=True)]
+
+
 def _block(result: Any) -> Block:
-    return [] if result is None else batch_of(result, form_of(result, batched=True))
+    """As the function may not change it any more."""
+    return [] if result is None else [array.copy() for array in batch_of(result, form_of(result, batched=True))]
 
 
-def _begins_with(block: Block, before: Block) -> bool:
-    """Whether the first rows are those that came of fewer samples, but for the rounding of floats."""
-    if not before or not block:
-        return not before
-    return len(block) == len(before) and all(map(_alike, block, before))
+def _alike(block: Block, other: Block) -> bool:
+    """Whether these are the same rows, but for the rounding of floats."""
+    return len(block) == len(other) and all(map(_is_alike, block, other))
 
 
-def _alike(array: numpy.ndarray[Any, Any], before: numpy.ndarray[Any, Any]) -> bool:
-    first = array[: len(before)]
-    if first.dtype != before.dtype or first.shape != before.shape:
+def _is_alike(array: numpy.ndarray[Any, Any], other: numpy.ndarray[Any, Any]) -> bool:
+    if array.dtype != other.dtype or array.shape != other.shape:
         return False
-    if first.dtype.kind not in "fc" or not first.size:
-        return bool((first == before).all())
-    size = first.real.dtype.itemsize
+    if array.dtype.kind not in "fc" or not array.size:
+        return bool((array == other).all())
+    size = array.real.dtype.itemsize
     with numpy.errstate(all="ignore"):
-        scale = numpy.abs(before[numpy.isfinite(before)]).max(initial=0)
-        return numpy.allclose(first, before, 0, _ROUNDING.get(size, 1e-9) * float(scale), equal_nan=True)
+        scale = numpy.abs(other[numpy.isfinite(other)]).max(initial=0)
+        return numpy.allclose(array, other, 0, _ROUNDING.get(size, 1e-9) * float(scale), equal_nan=True)

@@ -225,8 +225,8 @@ def find(wanted: object = None, **options: Any) -> Engine:
 
 
 def ahead() -> None:
-    """Begin what takes the engine of TENFOLD_ENGINE, or the local one, long: somebody has imports to do meanwhile."""
-    name = os.environ.get(VARIABLE) or DEFAULT
+    """Begin what takes the engine of TENFOLD_ENGINE long: somebody has imports to do meanwhile."""
+    name = os.environ.get(VARIABLE)
     if name in names():
         member = importlib.import_module(f"{__name__}.{name}")
         getattr(member, "ahead", lambda: None)()

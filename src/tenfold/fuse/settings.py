@@ -28,9 +28,9 @@ class _Setting:
 
 
 def _policy(keras: Any) -> Any:
-    """The name of the dtype policy; None as long as nobody has asked for one."""
-    policy = _global_state().get_global_attribute("dtype_policy")
-    return getattr(policy, "name", None)
+    """The name of the dtype policy; None where it is what Keras would take, which it notes at the first layer."""
+    name = getattr(_global_state().get_global_attribute("dtype_policy"), "name", None)
+    return None if name == keras.config.floatx() else name
 
 
 def _set_policy(keras: Any, name: Any) -> None:

@@ -113,14 +113,14 @@ class Sender:
                 return ""
             found = None
         bits = _bits(array)
-        # Who fills one array again and again must not get what was in it the last time.
-        if found is None or not numpy.array_equal(self._content(found, bits), bits):
-            try:
+        try:
+            # Who fills one array again and again must not get what was in it the last time.
+            if found is None or not numpy.array_equal(self._content(found, bits), bits):
                 found = _File(self._new_path())
                 bits.ravel(order="A").tofile(found.path)
-            except OSError:  # the disk is full; it can still be copied
-                return ""
-            self._sent.set(array, found)
+                self._sent.set(array, found)
+        except OSError:  # the disk is full, or too many files are open; it can still be copied
+            return ""
         self._named.append(found)
         return str(found.path)
 

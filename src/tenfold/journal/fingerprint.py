@@ -58,9 +58,28 @@ _under_way = _UnderWay()
 
 def _of_nested(part: Any) -> str:
     """What identifies a function, or a class, that is part of a value: its code."""
-    if id(part) in _under_way.functions or is_installed(part):
+    if id(part) in _under_way.functions:
         return _full_name(part)
-    return repr(sorted(of_function(part).items()))
+    return _of_library(part) if is_installed(part) else repr(sorted(of_function(part).items()))
+
+
+def _of_library(part: Any) -> str:
+    """Its name; of a function that a library has made for the caller, such as `normal(stddev)`, what it holds, too."""
+    name = _full_name(part)
+    if "<locals>" not in name or not getattr(part, "__closure__", None):
+        return name
+    _under_way.functions.add(id(part))
+    try:
+        return f"{name} with {', '.join(map(_of_cell, part.__closure__))}"
+    finally:
+        _under_way.functions.discard(id(part))
+
+
+def _of_cell(cell: types.CellType) -> str:
+    try:
+        return _digest(cell.cell_contents)
+    except ValueError:  # a name that is bound later
+        return "nothing"
 
 
 def _full_name(value: Any) -> str:
@@ -87,7 +106,7 @@ class _Visitor:
                 self.visit(given, f"argument {key} of {name_of(value.func)}")
         elif isinstance(value, types.MethodType):
             self.visit(value.__func__, name_of(value.__func__))
-            self._visit_object(value.__self__, f"the object of {name}")
+            self.visit(value.__self__, f"the object of {name}")  # or the class, of a classmethod
         elif isinstance(value, types.FunctionType) and not is_installed(value):
             self._once(value, lambda: self._visit_function(value, name))
         elif isinstance(value, type) and not is_installed(value):
@@ -198,8 +217,8 @@ def _stable(constant: object) -> str:
 
 def _digest(value: object) -> str:
     """Of what it holds, also where it can be called: a model, a chain of transforms, `operator.itemgetter(1)`."""
-    if isinstance(value, type | types.FunctionType):  # of a library
-        return _full_name(value)
+    if isinstance(value, type | types.FunctionType):
+        return _of_nested(value)
     known: dict[int, str] = {}  # of a list of records, the class of each is asked for
 
     def describe(part: Any) -> str:
@@ -210,7 +229,8 @@ def _digest(value: object) -> str:
     try:
         return digest.of_value(value, describe).hex()
     except Exception:  # something that cannot be pickled, such as an open file: its name or type has to do
-        return _full_name(value if hasattr(value, "__qualname__") else type(value))
+        is_named = hasattr(value, "__qualname__") and hasattr(value, "__module__")
+        return _full_name(value if is_named else type(value))
 
 
 def is_installed(value: Any) -> bool:

@@ -7,15 +7,9 @@ from typing import Any
 
 from tenfold.models import batching, nesting, sizing
 from tenfold.models.model import Model, Predict, loaded
+from tenfold.plan.batches import even, limit_of
 from tenfold.work.here import here
 from tenfold.work.settled import settle
-
-SHARE = 4
-"""A batch may take a quarter of a seat's memory: the framework, the rows that are read and outputs are there too."""
-
-WITHOUT_LIMIT = 256 << 20
-"""Bytes that a batch may take where a seat's memory is not limited: rows may be images, and 8192 of them would be
-gigabytes."""
 
 
 class Predicting:
@@ -36,7 +30,7 @@ class Predicting:
 
     def at_a_time(self, rows: int) -> int:
         """Of so many rows, how many to read and give it at once: a batch, if any of them shows the form of all."""
-        return sizing.even(rows, self._found or sizing.TRIED) if self._model.one_form else rows
+        return even(rows, self._found or sizing.TRIED) if self._model.one_form else rows
 
     def __tenfold_parts__(self) -> dict[str, Any]:
         return {**self._model.__tenfold_parts__(), "columns": self._x, "batch_size": self._batch_size}
@@ -72,7 +66,7 @@ class Predicting:
         rows = nesting.count(inputs)
         if predict.fixed:  # another size would be compiled anew, for no more than the rows at the end of a source
             rows = self._longest = max(rows, self._longest)
-        return batching.batched(predict, inputs, sizing.even(rows, self._found))
+        return batching.batched(predict, inputs, even(rows, self._found))
 
     def _agreed(self, predict: Predict, inputs: Any) -> int:
         """The size that the first worker to ask has found: with one size, numbers do not depend on who predicts."""
@@ -80,5 +74,5 @@ class Predicting:
         path = task.shared / f"batch-{self._model.digest}"
         if path.exists():
             return int(path.read_text())
-        limit = WITHOUT_LIMIT if task.memory is None else task.memory // SHARE
+        limit = limit_of(task.memory)
         return int(settle(path, str(sizing.best_size(predict, inputs, limit, changes_nothing=self.changes_nothing))))

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from tenfold.machine import memory
 from tenfold.models import nesting
 from tenfold.models.model import Predict
 from tenfold.models.nesting import Rows
+from tenfold.plan.batches import ENOUGH, Tried, chosen, even
 
 LEAST, MOST = 32, 8192
 ANY = tuple(LEAST << step for step in range((MOST // LEAST).bit_length()))
@@ -21,10 +21,6 @@ COMPILED = (256, 1024, 2048, 4096)
 """Few, because each is a compilation."""
 TRIED = 4096
 """Rows that are enough to find it with."""
-NOISE = 0.95
-"""Of the best speed, which is as good: then the larger size is taken, whose rows cost less besides the model."""
-ENOUGH = 0.05
-"""Seconds of a batch beside which nothing is left to save."""
 CACHED = 8 << 20
 """Bytes of rows that stay in a processor's cache from when they are read until they are predicted. A trial does not see
 that, because its rows lie still: there 4096 rows of 784 floats are faster than 2048, and in a whole file 9 % slower."""
@@ -33,25 +29,6 @@ WORTH = 1.2
 _SECONDS = 0.05
 _REPEATS = 3
 """A size is tried for so long, or so often, and its best time counts: what else the machine does only adds to it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """What a size turned out to be like."""
-
-    size: int
-    """Rows in a batch."""
-    seconds: float
-    """For a batch."""
-    memory: int
-    """Bytes of a batch, of its outputs, and of what the process grew by."""
-    rows: int = 0
-    """Bytes of the batch alone."""
-
-    @property
-    def speed(self) -> float:
-        """Rows in a second."""
-        return self.size / max(self.seconds, 1e-9)
 
 
 def sizes(*, fixed: bool) -> tuple[int, ...]:
@@ -69,19 +46,6 @@ def goes_on(tried: Sequence[Tried], size: int, limit: int | None) -> bool:
         return False
     fits = limit is None or last.memory * size / last.size <= limit
     return fits and last.seconds < ENOUGH and chosen(tried, limit) == last.size
-
-
-def chosen(tried: Sequence[Tried], limit: int | None) -> int:
-    """The largest of those that are as fast as the fastest; the smallest where none fits."""
-    fitting = [one for one in tried if limit is None or one.memory <= limit] or [tried[0]]
-    fastest = max(one.speed for one in fitting)
-    return max(one.size for one in fitting if one.speed >= fastest * NOISE)
-
-
-def even(rows: int, at_most: int) -> int:
-    """The size with which `rows` are cut into equal batches, so that little is added to fill the last one."""
-    batches = max(1, -(-rows // at_most))
-    return max(1, -(-rows // batches))
 
 
 def best_size(predict: Predict, rows: Rows, limit_bytes: int | None = None, *, changes_nothing: bool = False) -> int:

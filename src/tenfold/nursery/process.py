@@ -3,7 +3,7 @@
 Runs in a process of its own, single-threaded, in a session of its own (so that Ctrl-C does not reach it). It never
 runs the user's code and never creates a tensor.
 
-    in   preload [modules]          import them ahead, one by one, while there is no session; what fails is remembered
+    in   preload [modules]          import them ahead, one by one, while there is no call; what fails is remembered
          session [modules] + socket when these are imported, open a session: a caller's call, or a worker that maps
          state                      import all that is left, then say how this nursery is
          listen path + socket       serve whoever connects there, too

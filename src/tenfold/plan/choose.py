@@ -79,7 +79,7 @@ def odd(workers: object, isolate: object, timeout: object) -> list[str]:
     """What is wrong with these values whatever the engine and the machine are."""
     faults = []
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-        faults.append(f"workers={workers!r}: expected a whole number above 0, or None for as many as fit")
+        faults.append(f"workers={workers!r}: expected a whole number above 0")
     if isolate is not None and not isinstance(isolate, bool):
         faults.append(f"isolate={isolate!r}: expected True, False or None")
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0):

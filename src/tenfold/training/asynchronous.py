@@ -32,7 +32,8 @@ class Asynchronous(Strategy):
     _added: int
 
     def epoch(self) -> None:
-        self.save_when_due()
+        if self.progress.begun is None:  # else one of the middle of this epoch may have been saved, which is newer
+            self.save_when_due()
         batches, learner, progress = self._batches_of_epoch(), self.learner, self.progress
         if progress.begun is None:
             progress.begun = numpy.empty(learner.weights_size, numpy.float32)
@@ -109,13 +110,14 @@ class Asynchronous(Strategy):
 
         Batches are taken in their order: so the last one taken is about how many are done.
         """
+        if len(self.muster.servers) > 1:  # each of them is at another update
+            return
         if not (self.is_first and self._pacer.due(self.progress.step + batch)):
             return
         run = numpy.empty(self.learner.weights_size + self.learner.sums_size, numpy.float32)
         done = weights.look(run)
-        if done is not None:
-            state = self.learner.state(), replace(self.progress, begun=run, done=done)
-            self.attendance.save(self.progress.mark, state)
+        state = self.learner.state(), replace(self.progress, begun=run, done=done)
+        self.attendance.save(self.progress.mark, state)
         self.clock.lap("communication")
 
     def _let_others_catch_up(self, weights: Weights) -> None:

@@ -35,7 +35,7 @@ class Over(Exception):
 
 
 class Attending(ABC):
-    """What a strategy asks of who is there, and tells them."""
+    """What a strategy asks of who is there, and tells them: here of nobody, as where one trains alone."""
 
     index: int
     """This worker's number."""
@@ -44,32 +44,27 @@ class Attending(ABC):
     listener: socket.socket | None
     """For a neighbour who cannot share this machine's memory."""
 
-    @abstractmethod
-    def arrive(self, step: int, size: int, gpu: str = "", origin: bytes = b"") -> None:
+    def arrive(self, step: int, size: int, gpu: str = "", origin: bytes = b"") -> None:  # noqa: B027
         """The model is built: this worker can begin."""
 
     @abstractmethod
     def regroup(self, step: int, state: Callable[[], Any]) -> tuple[Muster, Any]:
         """The next muster, and the state to go on from where this worker is behind: None where it is not."""
 
-    @abstractmethod
-    def look(self) -> None:
+    def look(self) -> None:  # noqa: B027
         """Between steps: Changed where the muster has."""
 
-    @abstractmethod
-    def ask(self, missing: Callable[[], list[int]], muster: Muster) -> None:
+    def ask(self, missing: Callable[[], list[int]], muster: Muster) -> None:  # noqa: B027
         """While waiting for others: Changed where one of them is gone. One that is far too late is given up."""
 
-    @abstractmethod
-    def stepped(self, seconds: float | None) -> None:
+    def stepped(self, seconds: float | None) -> None:  # noqa: B027
         """A step is done; None where the next is no usual one."""
 
     @abstractmethod
     def save(self, mark: int, state: Any) -> None:
         """For a training that no worker is left of: a checkpoint."""
 
-    @abstractmethod
-    def timed(self, timing: Timing) -> None:
+    def timed(self, timing: Timing) -> None:  # noqa: B027
         """How fast the first steps were, for a caller who chooses by it."""
 
     @abstractmethod

@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from tenfold import machine
 from tenfold.fuse import settings
 from tenfold.machine.host import host
-from tenfold.plan.workers import Timing
 from tenfold.training import opening, room
 from tenfold.training.attendance import Attending
 from tenfold.training.keeper import Keeper
@@ -47,8 +46,8 @@ class InGroup:
             learner.check_shares()
         room.check(learner, room.of(task.given[1], machine.look(), 1))
         with_others = _WithOthers(keeper)
-        trained = _InStep(terms, member, learner, with_others, keeper.clock).train()
-        return replace(trained, workers=count) if isinstance(trained, Trained) and not rank else Helped(trained.spent)
+        trained = cast("Trained", _InStep(terms, member, learner, with_others, keeper.clock).train())
+        return Helped(trained.spent) if rank else replace(trained, workers=count)
 
     def __tenfold_parts__(self) -> dict[str, Any]:
         return {"fit": self._terms.fit, "params": dict(self._terms.params)}
@@ -72,28 +71,13 @@ class _WithOthers(Attending):
         self._keeper = keeper
         self._result: Any = None
 
-    def arrive(self, step: int, size: int, gpu: str = "", origin: bytes = b"") -> None:
-        pass
-
     def regroup(self, step: int, state: Callable[[], Any]) -> tuple[Muster, Any]:
         alone = Arrival(self.index, host(), os.getpid(), ("", 0), step)
         return Muster(1, (alone,), step, 0), self._keeper.recall()
 
-    def look(self) -> None:
-        pass
-
-    def ask(self, missing: Callable[[], list[int]], muster: Muster) -> None:
-        pass
-
-    def stepped(self, seconds: float | None) -> None:
-        pass
-
     def save(self, mark: int, state: Any) -> None:
         _, progress = state
         self._keeper.keep(progress.step, state)
-
-    def timed(self, timing: Timing) -> None:
-        pass
 
     def finish(self, result: Any) -> None:
         self._result = result

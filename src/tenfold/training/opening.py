@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +90,12 @@ def on_torch(fit: Fit) -> bool:
     """Whether it is seen in the code of `build` that it makes a module of PyTorch."""
     names = used.members(fit)
     return "torch" in names and "keras" not in names
+
+
+def keras_backend() -> str | None:
+    """What this process's Keras models are made of; None where nobody has said it. Without an import."""
+    keras = sys.modules.get("keras")
+    return os.environ.get("KERAS_BACKEND") if keras is None else str(keras.config.backend())
 
 
 def one_device(devices: int) -> str:

@@ -51,8 +51,9 @@ class Served(Weights):
         first = self._of_first(Kind.LOOK)
         settling = replace(self._request, kind=Kind.SETTLE, body=first.body)
         found = [first, *self._ask(self._links[1:], [settling] * (len(self._links) - 1))]
+        finished = None if done is None else numpy.flatnonzero(done)
         if {(one.value, one.begun) for one in found} == {(epoch, first.begun)}:
-            self._of_first(Kind.RESUME)
+            self._of_first(Kind.RESUME, finished)  # again: whoever has begun it may have come no further
             return
         run = numpy.zeros(self._size, numpy.float32)
         run[: len(weights)] = weights
@@ -61,8 +62,8 @@ class Served(Weights):
             self._links,
             [replace(beginning, body=run[part], averages=_within(self._averages, part)) for part in self._parts],
         )
-        if done is not None:
-            self._of_first(Kind.RESUME, numpy.flatnonzero(done))
+        if finished is not None:
+            self._of_first(Kind.RESUME, finished)
 
     def take(self, into: numpy.ndarray) -> int | None:
         batch = self._read(Kind.TAKE, into).value
@@ -81,9 +82,7 @@ class Served(Weights):
     def now(self, into: numpy.ndarray) -> int:
         return self._read(Kind.PULL, into).added
 
-    def look(self, into: numpy.ndarray) -> numpy.ndarray | None:
-        if len(self._links) > 1:  # each of them is at another update
-            return None
+    def look(self, into: numpy.ndarray) -> numpy.ndarray:
         found = self._of_first(Kind.SEE).body
         assert found is not None
         into[:] = found[: self._size]

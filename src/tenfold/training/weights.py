@@ -54,8 +54,8 @@ class Weights(ABC):
         """Copies weights and sums; returns how many steps of this epoch are in them."""
 
     @abstractmethod
-    def look(self, into: numpy.ndarray) -> numpy.ndarray | None:
-        """The same, and flags of the batches whose steps these are; None where they are not known at one moment."""
+    def look(self, into: numpy.ndarray) -> numpy.ndarray:
+        """The same, and flags of the batches whose steps these are; not where several servers hold them."""
 
     @abstractmethod
     def close(self) -> None:
@@ -141,10 +141,10 @@ class InMemory(Weights):
             into[:] = self._runs[self._side]
             return int(self._head[0] - self._head[2])
 
-    def look(self, into: numpy.ndarray) -> numpy.ndarray | None:
+    def look(self, into: numpy.ndarray) -> numpy.ndarray:
         with self._held():
             into[:] = self._runs[self._side]
-            return numpy.asarray(self._done[self._side], bool)
+            return self._done[self._side].astype(bool)
 
     def close(self) -> None:
         os.close(self._file)

@@ -88,14 +88,17 @@ def lazy_faults(argument: str, function: object, *, generates: bool = False) -> 
 
     `generates`: it may be a generator.
     """
-    kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
-    if not any(kind(function) for kind in kinds[: 2 if generates else 3]):
-        return []
     name = getattr(function, "__name__", function)
-    return [
-        f"{argument}={name}: it is async or a generator, so that calling it does nothing yet; give one that "
-        f"runs it, such as lambda ...: asyncio.run({name}(...)), or list({name}(...))"
-    ]
+    if inspect.iscoroutinefunction(function):
+        what, how = "async", f"asyncio.run({name}(item))"
+    elif inspect.isasyncgenfunction(function):
+        what, how = "an async generator", f"asyncio.run(all_of({name}(item)))"
+    elif inspect.isgeneratorfunction(function) and not generates:
+        what, how = "a generator", f"list({name}(item))"
+    else:
+        return []
+    does_nothing = f"{argument}={name}: it is {what}, so that calling it does nothing yet"
+    return [f"{does_nothing}; give one that runs it, such as lambda item: {how}"]
 
 
 def sound(faults: list[str], make: Callable[..., T], *given: Any, **named: Any) -> T | None:

@@ -11,7 +11,7 @@ import numpy
 
 from tenfold.data import stacking
 from tenfold.data.roles import Roles
-from tenfold.data.source import Part, Rows, Source, count
+from tenfold.data.source import Part, Source, count
 from tenfold.errors import BadCall
 from tenfold.metrics.scoring import Scoring, Tally
 from tenfold.models.predicting import Predicting
@@ -89,7 +89,7 @@ class Scored:
     def __call__(self, item: tuple[str, Part]) -> Tallied:
         name, part = item
         began = time.monotonic()
-        rows = self._read(name, part) if part.rows is None else part.rows
+        rows = self._sources[name].view(part.start, part.stop) if part.rows is None else part.rows
         spent = {"input": time.monotonic() - began}
         roles = self._roles
         beside = roles.truth(rows), roles.weights(rows), roles.groups(rows), part.start
@@ -99,11 +99,6 @@ class Scored:
         }  # each has its own rows to write to: the next model's, and the truth, may be among them
         assert count(rows) == part.stop - part.start
         return Tallied(name, found, spent)
-
-    def _read(self, name: str, part: Part) -> Rows:
-        harmless = all(judged.predicting.changes_nothing for judged in self._judged.values())
-        source = self._sources[name]
-        return (source.view if harmless else source.read)(part.start, part.stop)
 
 
 def _parts(judged: Judged) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, get_args
@@ -18,7 +17,7 @@ from tenfold.fuse.fit import Fit
 from tenfold.nursery import used
 from tenfold.plan.workers import share
 from tenfold.training.exchange import OF_TORCH, only_torch
-from tenfold.training.opening import of_keras, on_torch, one_device
+from tenfold.training.opening import keras_backend, of_keras, on_torch, one_device
 from tenfold.training.sharding import Shape
 from tenfold.training.terms import Checkpointing, Terms
 from tenfold.training.trained import Trained
@@ -205,7 +204,7 @@ def _exchange_faults(fit: object, exchange: object, how: object, gpus: object) -
     if how != "synchronous":
         found.append(f'exchange={exchange!r}: only with how="synchronous"')
     if exchange in OF_TORCH and isinstance(fit, Fit) and "keras" in used.members(fit):
-        backend = sys.modules["keras"].config.backend() if "keras" in sys.modules else os.environ.get("KERAS_BACKEND")
+        backend = keras_backend()
         if backend not in ("torch", None):  # where it is not known here, workers will say it
             found.append(f"exchange={exchange!r} and Keras on {backend}: {only_torch()}")
     if exchange == "nccl" and not (isinstance(gpus, int | float) and gpus >= 1):

@@ -6,8 +6,6 @@ checkpoint when one of them is lost.
 
 from __future__ import annotations
 
-import os
-import sys
 from dataclasses import replace
 from typing import cast
 
@@ -15,8 +13,8 @@ from tenfold.dispatch.using import choice
 from tenfold.errors import BadCall, TasksFailed
 from tenfold.fuse.fit import Fit
 from tenfold.nursery import used
+from tenfold.training import opening
 from tenfold.training.in_group import InGroup
-from tenfold.training.opening import no_group
 from tenfold.training.terms import Terms
 from tenfold.training.trained import Trained
 from tenfold.verbs.call import Settings
@@ -53,8 +51,6 @@ def faults(fit: object, workers: object, devices: object) -> list[str]:
         found.append(f'devices={devices}: not with exchange="framework", where the GPUs of a worker are its devices')
     if not isinstance(fit, Fit):
         return found
-    names = used.members(fit)
-    backend = sys.modules["keras"].config.backend() if "keras" in sys.modules else os.environ.get("KERAS_BACKEND")
-    if ("torch" in names and "keras" not in names) or ("keras" in names and backend == "torch"):
-        found.append(no_group())
+    if opening.on_torch(fit) or ("keras" in used.members(fit) and opening.keras_backend() == "torch"):
+        found.append(opening.no_group())
     return found

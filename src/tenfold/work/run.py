@@ -83,7 +83,7 @@ class Runner:
 
     def __exit__(self, *_: object) -> None:
         self._arrivals.stop()
-        for step in [] if self._whole_process else reversed(self._undo):
+        for step in reversed(self._undo):
             if step is not None:
                 step()
 

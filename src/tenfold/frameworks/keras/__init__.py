@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+import types
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -50,7 +51,7 @@ class Member(Framework):
 
     def identity(self, kind: type) -> Callable[[Any], Any] | None:
         """Of layers, metrics, optimizers, initializers: their pickles have dates, and numbers drawn for a seed."""
-        is_keras = any(each.__module__.partition(".")[0] == "keras" for each in kind.__mro__)
+        is_keras = any(map(_is_of_keras, kind.__mro__))
         return _told if is_keras and hasattr(kind, "get_config") and self.reducer(kind) is None else None
 
 
@@ -59,7 +60,26 @@ def _told(value: Any) -> Any:
         warnings.simplefilter("ignore")  # a lambda in it, which is not to be opened again
         config = archive.untracked(value.get_config())
     weights = [numpy.asarray(weight) for weight in getattr(value, "weights", ())]
-    return tuple, ((f"{type(value).__module__}.{type(value).__qualname__}", config, weights),)
+    return tuple, ((f"{type(value).__module__}.{type(value).__qualname__}", config, _untold(value), weights),)
+
+
+_SETTINGS = (bool, int, float, str, tuple, list, dict, numpy.ndarray, numpy.generic, types.FunctionType)
+
+
+def _untold(value: Any) -> dict[str, Any]:
+    """What the user's own class was made with, where its configuration is the one that it has from Keras's class."""
+    kinds = type(value).__mro__
+    if not _is_of_keras(next(kind for kind in kinds if "get_config" in vars(kind))):
+        return {}
+    members = [member for kind in kinds if _is_of_keras(kind) for member in vars(kind).values()]
+    functions = [member for member in members if isinstance(member, types.FunctionType)]
+    keras_own = {name for function in functions for name in function.__code__.co_names}
+    found = {name: part for name, part in vars(value).items() if name not in keras_own and isinstance(part, _SETTINGS)}
+    return {name: archive.untracked(part) for name, part in sorted(found.items())}
+
+
+def _is_of_keras(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == "keras"
 
 
 def _reduce(model: Any) -> Any:
