@@ -47,7 +47,8 @@ _SCRIPT = """
     ways = ({"workers": 1}, {"workers": 2, "how": "sharded"})
     trained = [tenfold.train(fit, progress=False, **way) for way in ways]
     kinds = {str(array.dtype) for one in trained for array in one.weights.values()}
-    print(json.dumps([found, sorted(kinds), str(torch.get_default_dtype()), keras.config.dtype_policy().name, of_nobody]))
+    policy = keras.config.dtype_policy().name
+    print(json.dumps([found, sorted(kinds), str(torch.get_default_dtype()), policy, of_nobody]))
 """
 
 
