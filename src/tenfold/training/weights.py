@@ -144,7 +144,8 @@ class InMemory(Weights):
     def look(self, into: numpy.ndarray) -> numpy.ndarray:
         with self._held():
             into[:] = self._runs[self._side]
-            return self._done[self._side].astype(bool)
+            done: numpy.ndarray = self._done[self._side].astype(bool)
+            return done
 
     def close(self) -> None:
         os.close(self._file)
