@@ -148,6 +148,5 @@ def test_a_sample_that_fails_is_found_out(tmp_path: Path) -> None:
     def failing(row: Any) -> Any:
         return row - other
 
-    with pytest.warns(UserWarning, match="left out"):
-        prepared = tenfold.prepare(failing, numpy.zeros((20, 3)), tmp_path / "set", progress=False)
-    assert len(prepared.quarantine) == 20
+    with pytest.raises(tenfold.TasksFailed, match="none of 20 samples has become a row"):
+        tenfold.prepare(failing, numpy.zeros((20, 3)), tmp_path / "set", progress=False)

@@ -60,7 +60,7 @@ def several(x: int) -> Iterator[int]:
             ["cpus=-1", "gpus=-1", "memory=''", "workers=0", "timeout=-3", "isolate=1", "items=7"],
         ),
         ({"task": later}, ["task=later", "it is async, so", "asyncio.run(later(item))"]),
-        ({"task": several}, ["task=several", "list(several(...))"]),
+        ({"task": several}, ["task=several", "list(several(item))"]),
     ],
     ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
 )

@@ -8,6 +8,7 @@ import functools
 import json
 import math
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -178,9 +179,12 @@ def test_a_grid_with_branches_needs_no_number_of_trials() -> None:
 
 def test_without_an_order_nobody_waits_for_a_slow_trial(tmp_path: Path) -> None:
     def task(params: dict[str, Any]) -> float:
-        if tenfold.here().index == 0:
+        index = tenfold.here().index
+        if index == 0:
             # long enough for the other worker to be forked by a nursery that is importing frameworks just now
             waiting.until(lambda: len(list(tmp_path.glob("done-*"))) >= 12, seconds=100)
+        if index > 1:  # after a trial so quick that the next one was sent to wait behind the slow one
+            time.sleep(0.05)
         (tmp_path / f"done-{tenfold.here().index}").touch()
         return float(params["x"])
 

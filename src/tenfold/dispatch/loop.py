@@ -51,11 +51,12 @@ class Policy:
 class _Flight:
     """A batch that is with a worker."""
 
-    __slots__ = ("batch", "done")
+    __slots__ = ("batch", "done", "waits")
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: Batch, *, waits: bool) -> None:
         self.batch = batch
         self.done = 0
+        self.waits = waits  # it was sent though every worker had one, and may still be behind that
 
     def next(self, count: int) -> tuple[int, list[Any]]:
         """Index of the next task and the items of the next `count`; marks them as done."""
@@ -119,12 +120,18 @@ class Dispatch:
         return min(TICK, uncommitted) if uncommitted > 0 else TICK
 
     def _send(self) -> None:
-        while len(self._flights) < self._crew.capacity * self._pace.depth():
+        while self._has_room():
             batch = self._feed.take(self._pace.size(self._feed.left, self._crew.capacity))
             if batch is None:
                 return
-            self._flights[batch.id] = _Flight(batch)
+            self._flights[batch.id] = _Flight(batch, waits=len(self._flights) >= self._crew.capacity)
             self._crew.send(batch)
+
+    def _has_room(self) -> bool:
+        """Where no batch is to wait behind another any more, those that may do so keep no worker from getting one."""
+        depth = self._pace.depth()
+        waiting = sum(flight.waits for flight in self._flights.values()) if depth == 1 else 0
+        return len(self._flights) - waiting < self._crew.capacity * depth
 
     # -- events -------------------------------------------------------------------------------------------------
 

@@ -106,7 +106,8 @@ class _Visitor:
                 self.visit(given, f"argument {key} of {name_of(value.func)}")
         elif isinstance(value, types.MethodType):
             self.visit(value.__func__, name_of(value.__func__))
-            self.visit(value.__self__, f"the object of {name}")  # or the class, of a classmethod
+            owner = value.__self__
+            self.visit(owner, name_of(owner) if isinstance(owner, type) else f"the object of {name}")
         elif isinstance(value, types.FunctionType) and not is_installed(value):
             self._once(value, lambda: self._visit_function(value, name))
         elif isinstance(value, type) and not is_installed(value):
