@@ -9,8 +9,6 @@ that KERAS_BACKEND names. 4 learning rates, and as many seeds as it takes.
 
 import sys
 
-import numpy
-
 KIND, CONTESTANT, MODELS, EPOCHS, FILE = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
 WORKERS = 2
 BATCH = 32
@@ -25,6 +23,8 @@ elif KIND == "torch":
     import torch  # noqa: F401
 else:
     import keras  # noqa: F401
+
+import numpy  # noqa: E402  # after tenfold, whose workers start meanwhile
 
 
 def digits():
