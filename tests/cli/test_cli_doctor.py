@@ -137,7 +137,7 @@ def test_workers_that_cannot_be_started_are_told(monkeypatch: pytest.MonkeyPatch
     def refuse(*_: object, **__: object) -> None:
         raise WorkersUnavailable("they died")
 
-    monkeypatch.setattr("tenfold.verbs.map.map", refuse)
+    monkeypatch.setattr("tenfold.map", refuse)
     assert examine.time_workers() == {"first": None, "next": None, "error": "they died"}
 
 

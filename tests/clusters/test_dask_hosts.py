@@ -84,9 +84,11 @@ def test_a_large_array_is_sent_once_to_each_host_and_not_again(place: Place, tmp
 
 
 _MODEL = """
+    import os
     import pathlib
     import torch
     import tenfold
+    import waiting
 
     model = torch.nn.Linear(2000, 2500)
     data = torch.ones(1, 2000)
@@ -95,13 +97,20 @@ _MODEL = """
     def use(x):
         return float(model(data * x).sum())
 
+    def use_everywhere(x):
+        pathlib.Path(f"worker-{{os.getpid()}}").touch()
+        waiting.until(lambda: len([*pathlib.Path().glob("worker-*")]) >= 3, 60, "all workers")
+        return use(x)
+
     def sent():
         return [int(pathlib.Path(f"/sys/class/net/{{end}}/statistics/tx_bytes").read_text()) for end in ends]
 
     expected = [use(x) for x in range(12)]
     for _ in range(2):
         before = sent()
-        found = list(tenfold.map(use, range(12), engine={engine!r}, progress=False))
+        found = list(tenfold.map(use_everywhere, range(12), engine={engine!r}, progress=False))
+        for file in pathlib.Path().glob("worker-*"):
+            file.unlink()
         assert torch.allclose(torch.tensor(found), torch.tensor(expected), rtol=1e-4), (found, expected)
         print(*[after - there for after, there in zip(sent(), before)])
 """
@@ -112,8 +121,8 @@ def test_a_model_is_sent_once_to_each_host_and_not_again(place: Place, tmp_path:
     text = _MODEL.format(ends=place.net.ends, engine=place.cluster.address)
     first, second = (map(int, line.split()) for line in scripts.run(tmp_path, text).out.splitlines()[-2:])
     size = 4 * 2000 * 2500
-    assert all(size <= count < size + LITTLE for count in first)
-    assert all(count < LITTLE for count in second)
+    assert all(size <= count < size + LITTLE for count in first), first
+    assert all(count < LITTLE for count in second), second
 
 
 def test_a_launch_over_hosts(place: Place) -> None:
