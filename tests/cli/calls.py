@@ -14,6 +14,8 @@ from typing import Any
 
 from click.testing import Result
 
+import scripts
+
 Run = Callable[..., Result]
 """The fixture `run`: `run("map", "train.py:train", ...)` in this process."""
 
@@ -69,7 +71,7 @@ def started(folder: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
 
 def python(folder: Path, code: str) -> Ended:
     """A few lines of Python in `folder`, to their end."""
-    return _ended([sys.executable, "-c", code], folder)
+    return _ended([sys.executable, "-c", code], folder, variables=scripts.HASTY)
 
 
 def _ended(words: list[str], folder: Path, given: str = "", variables: Mapping[str, str] | None = None) -> Ended:

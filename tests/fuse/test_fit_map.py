@@ -104,7 +104,7 @@ _SCRIPT = """
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    variables = {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    variables = {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3", **scripts.HASTY}
     ended = scripts.run(tmp_path_factory.mktemp("fit"), _SCRIPT, variables, seconds=200)
     return dict(json.loads(ended.out.splitlines()[-1]))
 
