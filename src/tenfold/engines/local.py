@@ -80,17 +80,14 @@ class LocalCrew:
         self._load = load
         self._around = around
         self._open = True
-        self._starter: Starter = self._new_starter()
-        self._spawner: Starter | None = None
         self._selector = selectors.DefaultSelector()
-        self._listen_to_starter()
+        self._starter = self._new_starter()
+        self._spawner: Starter | None = None
         self._free = deque(plan.seats)
         self._workers: dict[int, Worker] = {}
         self._waiting: deque[Batch] = deque()
         self._events: list[Event] = []
-        self._names = 0
-        self._stillborn = 0
-        self._nurseries_lost = 0
+        self._names = self._stillborn = self._nurseries_lost = 0
         self._last_poll = 0.0
         # A worker that has grown by half of its part of the machine is replaced after its task.
         self._retire_above = machine.look().memory // (2 * len(plan.seats))
@@ -112,7 +109,7 @@ class LocalCrew:
             self._poll()
         self._place()
         events, self._events = self._events, []
-        return events
+        return sorted(events, key=lambda event: not isinstance(event, Reported))  # the last result may end the call
 
     def wake_with(self, handle: int) -> None:
         """Have `receive` return when there is something to read from `handle`."""
@@ -200,11 +197,10 @@ class LocalCrew:
         scratch = self._job.folder if self._job.scratch else None
         wants_spawn = os.environ.get("TENFOLD_START") == "spawn" or sys.platform != "linux"
         modules = self._load.modules
-        return Spawning(modules, scratch) if wants_spawn else Forking(modules, scratch, self._around)
-
-    def _listen_to_starter(self) -> None:
-        if self._starter.handle is not None:
-            self._selector.register(self._starter.handle, selectors.EVENT_READ, lambda: None)  # see _poll
+        found = Spawning(modules, scratch) if wants_spawn else Forking(modules, scratch, self._around)
+        if found.handle is not None:
+            self._selector.register(found.handle, selectors.EVENT_READ, lambda: None)  # see _poll
+        return found
 
     def _start_worker(self) -> Worker | None:
         seat = next((seat for seat in self._free if leases.take(seat)), None)
@@ -285,7 +281,6 @@ class LocalCrew:
             self._selector.unregister(self._starter.handle or -1)
         self._starter.close()
         self._starter = self._new_starter()
-        self._listen_to_starter()
         for worker in [worker for worker in self._workers.values() if worker.starter is not self._spawner]:
             self._stillborn = 0
             groups.kill_rest(worker.pid)
@@ -294,7 +289,6 @@ class LocalCrew:
     def _bury(self, worker: Worker, status: int) -> None:
         """A worker is gone. Tell what it had finished, then what it was doing, then what it had not begun."""
         self._read_wire(worker)
-        self._drain(worker)
         self._read_outputs(worker)
         running = worker.slate.seen()
         began = worker.ready
@@ -330,7 +324,7 @@ class LocalCrew:
             return
         self._last_poll = now
         for worker in list(self._workers.values()):
-            self._drain(worker)
+            self._read_wire(worker)
             excess = worker.excess() if worker.verdict is None else None
             if excess is not None:
                 self._kill(worker, excess)
@@ -347,9 +341,12 @@ class LocalCrew:
     def _read_wire(self, worker: Worker) -> None:
         with contextlib.suppress(Closed):
             worker.wire.flush()
-        for message, handles in worker.wire.arrived():
-            self._drain(worker)
-            self._hear(worker, message, handles)
+        has_more = True
+        while has_more:  # what a task has reported was there before its result
+            for message, handles in worker.wire.arrived():
+                self._drain(worker)
+                self._hear(worker, message, handles)
+            has_more = self._drain(worker)
         if worker.wire.ended:
             with contextlib.suppress(KeyError):
                 self._selector.unregister(worker.wire.socket)
@@ -387,14 +384,16 @@ class LocalCrew:
         elif kind == "broken":
             self._events.append(Broken(rest[0]))
 
-    def _drain(self, worker: Worker) -> None:
-        """Read the slate, as far as the results follow each other: a failure between them comes by the wire."""
+    def _drain(self, worker: Worker) -> bool:
+        """Read the slate, as far as results follow each other: a failure between them comes by the wire."""
+        before = len(self._events)
         while worker.batches:
             batch = worker.batches[0]
             seconds, bodies = worker.slate.take(batch.id, worker.place)
             if not bodies:
-                return
+                break
             self._events.append(Finished(batch.id, seconds, bodies, worker.slate.peak, worker.seat.index, worker.label))
             worker.advance(len(bodies))
             if not worker.batches:
                 self._read_outputs(worker)  # what its last task printed comes with it, or never
+        return len(self._events) > before
