@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 import scripts
 import tenfold
 from tenfold import errors
+from tenfold.engines import Event
+from tenfold.engines.local import LocalCrew
 from tenfold.nursery import client
 
 
@@ -191,3 +194,22 @@ def test_no_line_is_lost_at_the_end_of_a_call(capfd: pytest.CaptureFixture[str])
         tenfold.map(lambda x: print(f"call {call}, task {x}"), range(2))
     lines = set(capfd.readouterr().out.splitlines())
     assert lines == {f"call {call}, task {x}" for call in range(150) for x in range(2)}
+
+
+def test_a_caller_that_was_busy_hears_of_reports_with_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result is in shared memory, and may end the call; what was reported before it comes by a socket."""
+
+    receive = LocalCrew.receive
+
+    def late(crew: LocalCrew, seconds: float) -> list[Event]:
+        time.sleep(0.2)  # busy
+        return receive(crew, seconds)
+
+    monkeypatch.setattr(LocalCrew, "receive", late)
+
+    def task(item: int) -> None:
+        for step in range(3):
+            tenfold.here().report(step, loss=0.5)
+
+    results = tenfold.map(task, [7], engine="local", progress=False)
+    assert [report.step for report in results.reports()] == [0, 1, 2]
