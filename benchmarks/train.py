@@ -6,8 +6,9 @@ one and two threads, Keras `fit`. Two: PyTorch's DDP, TensorFlow's MirroredStrat
 MultiWorkerMirroredStrategy with its own loop, Ray Train; and tenfold's own two also through sockets, as DDP and
 MultiWorkerMirroredStrategy are: its ring, and gloo. Asynchronous updates of the small net, also with Ray's actors
 and TensorFlow's parameter servers; and how long training stands still when one of two workers is killed, with torchrun.
-Every script runs by itself, in turns. Then `train(fit)` and the two best peers take turns again, directly after each
-other, and these count for their rows: minutes apart, the same script differs by a tenth.
+Every script runs by itself, in turns. Then `train(fit)` and the two best peers, and PyTorch's two workers of both, take
+turns again, directly after each other, and these count for their rows: minutes apart, the same script differs by a
+tenth.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ OURS = (
     "tenfold_keras_ring",
     "tenfold_keras_async",
 )
-AGAIN = 3  # turns of those that are compared to 5 %
+AGAIN = 3  # turns of those whose goals are near
 NETS = ("small", "big", "wide")
 RAY_ACTORS, SERVERS = "updates/s, Ray actors", "updates/s, TensorFlow's parameter server"
 RECOVERED, RESTARTED = "s from a kill to the next step, tenfold", "s from a kill to the next step, torchrun"
@@ -68,6 +69,7 @@ def measure(net: str, chosen: Options) -> Found:
         if not chosen.quick:
             names = sorted(PEERS, key=lambda name: speeds.get(name, 0.0))[-2:]
             names.append(max(("tenfold_torch", "tenfold_keras"), key=lambda name: speeds[name]))
+            names += ["ddp", "tenfold_torch_2"]
             speeds |= medians(take_turns({name: partial(run, name) for name in names}, AGAIN))
     first = medians(firsts)
     return {name: {"speed": speed, "first": first[name]} for name, speed in speeds.items()}
