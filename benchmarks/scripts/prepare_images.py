@@ -1,8 +1,8 @@
 """Prepares images with one library: `prepare_images.py CONTESTANT TASK SOURCE FOLDER`. Prints seconds and a checksum.
 
-TASK is skimage or pillow (float images to 64 x 64), or tiny (a few arithmetic operations on a number). Everybody reads
-the same .npy file, which is mapped, and ends with all results in one array, in order. What is timed is everything after
-the imports: pools and clusters are started by the contestants' own first call.
+TASK is skimage or pillow (float images to 64 x 64), tiny (a few arithmetic operations on a number), or branch (the same
+and a question). Everybody reads the same .npy file, which is mapped, and ends with all results in one array, in order.
+What is timed is everything after the imports: pools and clusters are started by the contestants' own first call.
 """
 
 import importlib
@@ -39,12 +39,19 @@ elif task == "pillow":
         planes = [Image.fromarray(image[:, :, plane]).resize((64, 64)) for plane in range(3)]
         return np.stack([np.asarray(plane) for plane in planes], axis=-1)
 
-else:
+elif task == "tiny":
 
     def work(value):
         for _ in range(30):
             value = value * 0.5 + 1.0
         return value
+
+else:
+
+    def work(value):
+        for _ in range(30):
+            value = value * 0.5 + 1.0
+        return value if value > 0 else 0.0
 
 
 if contestant.startswith("tenfold"):
